@@ -1,0 +1,40 @@
+"""A claimed job as this process holds it: what the claim handed over, and the token that lets it write.
+
+Values only. The row itself lives in `wakeful.ready`; (lane_id, pos) finds it and `claim` proves the ownership.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from wakeful.core import jsontext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One claim of one job. `deadline` is in seconds from the handler's start; `attempts` counts this one."""
+
+    lane_id: int
+    pos: int
+    claim: int
+    job_id: UUID
+    job_type: str
+    queue: str
+    priority: str
+    subject: str | None
+    payload_text: str
+    attempts: int
+    max_attempts: int
+    run_no: int
+    lost: int
+    deadline: float
+    tags: tuple[str, ...]
+    meta_text: str
+    created_at: datetime
+
+    @property
+    def payload(self) -> object:
+        """The payload as Python values, numbers exact; decoded anew at each call, so call it once."""
+        return jsontext.loads(self.payload_text)
