@@ -128,3 +128,17 @@ class Discard(Directive):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+class EmbeddedUnavailable(WakefulError):
+    """No private PostgreSQL can be started here; the message names the cause and what to install or to change."""
+
+
+class DataFolderInUse(EmbeddedUnavailable):
+    """Another process has this data folder's server running. `pid` is that process, None where it can't be known."""
+
+    def __init__(self, folder: str, pid: int | None) -> None:
+        self.folder = folder
+        self.pid = pid
+        holder = "another process" if pid is None else f"process {pid}"
+        super().__init__(f"the data folder {folder} is in use by {holder}: stop it first, or choose another folder")
