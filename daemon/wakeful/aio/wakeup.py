@@ -1,0 +1,35 @@
+"""A bell that wakes one waiting loop: many rings before it looks are one, and no ring is ever lost.
+
+Invariant: a ring between "nothing to do" and the wait is kept; a wait that was cancelled or timed out leaves
+a ring that it did not report for the next one. What was rung for is not carried: the loop looks at the truth
+itself.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+
+class Wakeup:
+    """A coalescing bell for one waiter. Rung and waited for on the event loop only; not thread-safe."""
+
+    __slots__ = ("_rung",)
+
+    def __init__(self) -> None:
+        self._rung = anyio.Event()
+
+    def ring(self) -> None:
+        """Wake the waiter, now or at its next wait."""
+        self._rung.set()
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait for a ring, at most `timeout` seconds;
+
+        True if it rang. The bell is silent again before this returns.
+        """
+        with anyio.move_on_after(timeout):
+            await self._rung.wait()
+        rung = self._rung.is_set()
+        if rung:
+            self._rung = anyio.Event()
+        return rung

@@ -1,0 +1,55 @@
+"""Keeps secrets out of everything that is shown: logs, errors, pages, metrics.
+
+Invariant: a registered value, and the password in anything that looks like a DSN or URL, does not come
+through. Which values are secret is for `wakeful.config` to say; a rotated one is added when it is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+HIDDEN: Final = "***"
+SHORTEST_SECRET: Final = 4  # a shorter one would hide half of every line
+
+_IN_URL: Final = re.compile(r"(?<=://)([^\s:/@?#'\"]*):[^\s@/?#'\"]+@")
+_IN_KEYWORDS: Final = re.compile(
+    r"\b(password|passwd|sslpassword)(\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&'\"]+)", re.I
+)
+
+
+class Redactor:
+    """Replaces secrets by `***`. Thread-safe: `add` swaps the pattern, readers use the one they got."""
+
+    __slots__ = ("_pattern", "_values")
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._values: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self.add(*values)
+
+    def add(self, *values: str) -> None:
+        """Register more secrets; those shorter than four characters are not looked for."""
+        known = self._values | {value for value in values if len(value) >= SHORTEST_SECRET}
+        if known != self._values:
+            longest_first = sorted(known, key=len, reverse=True)
+            self._values, self._pattern = known, re.compile("|".join(map(re.escape, longest_first)))
+
+    def text(self, text: str) -> str:
+        """Give `text` without its secrets."""
+        if self._pattern is not None:
+            text = self._pattern.sub(HIDDEN, text)
+        if "://" in text:
+            text = _IN_URL.sub(rf"\1:{HIDDEN}@", text)
+        return _IN_KEYWORDS.sub(rf"\1\2{HIDDEN}", text) if "=" in text else text
+
+    def value(self, value: object) -> object:
+        """Give a value with the secrets hidden in all texts that it holds; other values as they are."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.value(key): self.value(entry) for key, entry in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.value(entry) for entry in value]
+        return value
