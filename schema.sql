@@ -1,0 +1,1628 @@
+-- Wakeful: the whole database, for a fresh install. `wakeful migrate` runs this file in one transaction.
+--
+-- The life of a job
+-- -----------------
+-- A producer calls wakeful.enqueue() inside its own transaction. The job becomes a row of `ready` (due now) or of
+-- `scheduled` (due later; promoted to `ready` when its time has come). A daemon claims rows of `ready`: it writes its
+-- instance id and a random claim token into the row, and counts the attempt. From then on every write about the job
+-- carries that token, and a write whose token no longer matches changes nothing.
+--
+--     enqueue ──► scheduled ──due──► ready ──claim──► ready, owned (RUNNING)
+--                     ▲                ▲                   │
+--                     └── retry, snooze┴── due now ────────┤ fail, snooze, hand back, lost owner
+--                                                          ├──► finished   DONE, CANCELLED
+--                                                          └──► dead       DEAD, with a row in alert_outbox
+--
+-- A job's state is the table that it is in, so finished work never lies in the way of waiting work. Leaving `ready`
+-- is one statement: finish_jobs.sql for a success, wakeful.depart() for everything else; DEAD is written there only,
+-- in the same transaction as its alert. Requeue brings a DEAD or CANCELLED job back with its attempts at zero.
+--
+-- Jobs that may always be claimed together share a *lane*: queue, priority, job type, limit key and whether they are
+-- suspects (lost their owner twice). Whatever forbids a claim forbids a lane, so a claim never steps over single rows.
+-- lane_id is a hash of those parts, so an enqueue needs no row of `lane`.
+--
+-- An owner proves that it is alive by one beat an instance. An owner is dead when its beat stands still and its lease
+-- is past; its rows are then taken back by any other instance. The clock of the database is the only clock.
+--
+-- Nothing here needs a superuser, an extension, or a server newer than PostgreSQL 14.
+
+create schema wakeful;
+comment on schema wakeful is 'Wakeful, a job daemon: enqueue with wakeful.enqueue(), look with wakeful.jobs';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- The installation
+-- ---------------------------------------------------------------------------------------------------------------
+
+create table wakeful.installation (
+    only_one            boolean     not null default true,
+    schema_version      integer     not null,
+    breaking_version    integer     not null,
+    system_identifier   text,
+    finished_slot_width interval    not null default '12 hours',
+    payload_limit       integer     not null default 1048576,
+    subject_paths       text[]      not null default '{subject,place_id}',
+    installed_at        timestamptz not null default now(),
+    constraint installation_pkey primary key (only_one),
+    constraint installation_only_one check (only_one)
+);
+comment on table wakeful.installation is 'One row: what this schema is, and the few values that must be the same for all instances';
+comment on column wakeful.installation.only_one is 'Always true; makes a second row impossible';
+comment on column wakeful.installation.schema_version is 'Number of the last migration applied';
+comment on column wakeful.installation.breaking_version is 'A daemon whose code knows no schema of this number or newer must not run here';
+comment on column wakeful.installation.system_identifier is 'The server that this installation belongs to; another one runs nothing until `wakeful adopt`';
+comment on column wakeful.installation.finished_slot_width is 'Time that one of the 16 slots of `finished` takes in';
+comment on column wakeful.installation.payload_limit is 'Largest payload and result, in bytes of its JSON text';
+comment on column wakeful.installation.subject_paths is 'Payload paths tried for the subject of a job whose type names none';
+comment on column wakeful.installation.installed_at is 'When the schema was installed';
+insert into wakeful.installation (schema_version, breaking_version) values (1, 1);
+
+create table wakeful.migration (
+    version    integer     not null,
+    name       text        not null,
+    checksum   text        not null,
+    applied_at timestamptz not null default now(),
+    constraint migration_pkey primary key (version)
+);
+comment on table wakeful.migration is 'The migrations applied to this database, in order';
+comment on column wakeful.migration.version is 'Number of the migration; the first release is 1';
+comment on column wakeful.migration.name is 'File name of the migration';
+comment on column wakeful.migration.checksum is 'sha256 of the file as it was applied';
+comment on column wakeful.migration.applied_at is 'When it was applied';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- Jobs. The columns down to moved_by are the same in all four tables, in the same order.
+-- ---------------------------------------------------------------------------------------------------------------
+
+create sequence wakeful.position as bigint cache 1;
+comment on sequence wakeful.position is 'Order within a lane. Whoever takes a value has its transaction id first';
+
+create table wakeful.ready (
+    lane_id             bigint      not null,
+    pos                 bigint      not null,
+    job_id              uuid        not null,
+    job_type            text        not null,
+    queue               text        not null,
+    priority            text        not null,
+    subject             text,
+    dedupe_key          text,
+    payload             jsonb       not null,
+    max_attempts        integer     not null,
+    deadline            interval    not null,
+    tags                text[]      not null,
+    meta                jsonb       not null,
+    group_key           text,
+    limit_key           text,
+    run_after           timestamptz not null,
+    attempts            integer     not null default 0,
+    run_no              integer     not null default 0,
+    handed_back         integer     not null default 0,
+    snoozed             integer     not null default 0,
+    lost                integer     not null default 0,
+    last_error          text,
+    errors              jsonb       not null default '[]',
+    created_at          timestamptz not null,
+    moved_by            bigint,
+    owner               bigint,
+    claim               bigint,
+    started_at          timestamptz,
+    deadline_at         timestamptz,
+    cancel_requested_at timestamptz,
+    constraint ready_pkey primary key (lane_id, pos),
+    constraint ready_claimed check ((owner is null) = (claim is null))
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+comment on table wakeful.ready is 'Jobs due now, and running ones: the only hot table. No claim column may enter an index, so that a claim stays HOT';
+-- Serves cancel(), job() and the view: one job by its id.
+create index ready_job_id on wakeful.ready (job_id);
+
+create table wakeful.scheduled (
+    lane_id      bigint      not null,
+    job_id       uuid        not null,
+    job_type     text        not null,
+    queue        text        not null,
+    priority     text        not null,
+    subject      text,
+    dedupe_key   text,
+    payload      jsonb       not null,
+    max_attempts integer     not null,
+    deadline     interval    not null,
+    tags         text[]      not null,
+    meta         jsonb       not null,
+    group_key    text,
+    limit_key    text,
+    run_after    timestamptz not null,
+    attempts     integer     not null default 0,
+    run_no       integer     not null default 0,
+    handed_back  integer     not null default 0,
+    snoozed      integer     not null default 0,
+    lost         integer     not null default 0,
+    last_error   text,
+    errors       jsonb       not null default '[]',
+    created_at   timestamptz not null,
+    moved_by     bigint,
+    constraint scheduled_pkey primary key (job_id)
+);
+comment on table wakeful.scheduled is 'Jobs due later: future runs, retries and snoozes; promoted when due';
+-- Serves promote_jobs.sql and next_due.sql: the earliest first.
+create index scheduled_run_after on wakeful.scheduled (run_after);
+
+create table wakeful.dead (
+    lane_id      bigint      not null,
+    job_id       uuid        not null,
+    job_type     text        not null,
+    queue        text        not null,
+    priority     text        not null,
+    subject      text,
+    dedupe_key   text,
+    payload      jsonb       not null,
+    max_attempts integer     not null,
+    deadline     interval    not null,
+    tags         text[]      not null,
+    meta         jsonb       not null,
+    group_key    text,
+    limit_key    text,
+    run_after    timestamptz not null,
+    attempts     integer     not null,
+    run_no       integer     not null,
+    handed_back  integer     not null,
+    snoozed      integer     not null,
+    lost         integer     not null,
+    last_error   text,
+    errors       jsonb       not null,
+    created_at   timestamptz not null,
+    moved_by     bigint,
+    cause        text        not null,
+    instance_id  bigint,
+    started_at   timestamptz,
+    finished_at  timestamptz not null,
+    constraint dead_pkey primary key (job_id)
+);
+comment on table wakeful.dead is 'Dead letters, kept until requeued or pruned';
+-- Serves prune_dead.sql and the lists: the oldest first.
+create index dead_finished_at on wakeful.dead (finished_at);
+
+create table wakeful.finished (
+    slot         smallint    not null,
+    lane_id      bigint      not null,
+    job_id       uuid        not null,
+    job_type     text        not null,
+    queue        text        not null,
+    priority     text        not null,
+    subject      text,
+    dedupe_key   text,
+    payload      jsonb       not null,
+    max_attempts integer     not null,
+    deadline     interval    not null,
+    tags         text[]      not null,
+    meta         jsonb       not null,
+    group_key    text,
+    limit_key    text,
+    run_after    timestamptz not null,
+    attempts     integer     not null,
+    run_no       integer     not null,
+    handed_back  integer     not null,
+    snoozed      integer     not null,
+    lost         integer     not null,
+    last_error   text,
+    errors       jsonb       not null,
+    created_at   timestamptz not null,
+    moved_by     bigint,
+    status       text        not null,
+    result       jsonb,
+    degraded     text[]      not null default '{}',
+    instance_id  bigint,
+    started_at   timestamptz,
+    finished_at  timestamptz not null,
+    constraint finished_pkey primary key (slot, job_id),
+    constraint finished_status check (status in ('DONE', 'CANCELLED'))
+) partition by list (slot);
+comment on table wakeful.finished is 'DONE and CANCELLED jobs: a fixed ring of 16 slots by time, each emptied by TRUNCATE; no DDL at run time';
+-- Serves expire_finished(): is a row too young in this slot?
+create index finished_finished_at on wakeful.finished using brin (finished_at);
+do $$
+begin
+    for slot in 0..15 loop
+        execute format('create table wakeful.finished_%s partition of wakeful.finished for values in (%s)', slot, slot);
+        execute format('comment on table wakeful.finished_%s is %L', slot, format('Slot %s of the ring of finished jobs', slot));
+    end loop;
+end
+$$;
+
+create table wakeful.dedupe (
+    key    text not null,
+    job_id uuid not null,
+    constraint dedupe_pkey primary key (key)
+);
+comment on table wakeful.dedupe is 'Active dedupe keys: a key is taken while its job waits or runs, and free once the job has ended';
+comment on column wakeful.dedupe.key is 'The key, as the producer gave it';
+comment on column wakeful.dedupe.job_id is 'The active job that holds the key';
+
+create table wakeful.progress (
+    job_id     uuid        not null,
+    run_no     integer     not null,
+    document   jsonb       not null,
+    updated_at timestamptz not null default now(),
+    constraint progress_pkey primary key (job_id)
+) with (fillfactor = 70);
+comment on table wakeful.progress is 'Steps and progress of a job, the latest run wins; written by the current claim only';
+comment on column wakeful.progress.job_id is 'The job';
+comment on column wakeful.progress.run_no is 'The run that wrote it; a lower one never overwrites';
+comment on column wakeful.progress.document is '{"attempt": n, "steps": [{"name", "status", "started_at", "finished_at", "percent", "message", "error"}]}';
+comment on column wakeful.progress.updated_at is 'When it was written';
+
+create table wakeful.job_log (
+    job_id    uuid        not null,
+    run_no    integer     not null,
+    line_no   integer     not null,
+    logged_at timestamptz not null,
+    level     text        not null,
+    message   text        not null,
+    constraint job_log_pkey primary key (job_id, run_no, line_no)
+);
+comment on table wakeful.job_log is 'The last 100 log lines of each attempt';
+comment on column wakeful.job_log.job_id is 'The job';
+comment on column wakeful.job_log.run_no is 'The run that logged the line';
+comment on column wakeful.job_log.line_no is 'Order within the run';
+comment on column wakeful.job_log.logged_at is 'When it was logged';
+comment on column wakeful.job_log.level is 'debug, info, warning, error or critical';
+comment on column wakeful.job_log.message is 'The line, cleaned and bounded';
+-- Serves prune_job_log.sql.
+create index job_log_logged_at on wakeful.job_log using brin (logged_at);
+
+do $$
+declare
+    described record;
+begin
+    for described in
+        select c.table_name, c.column_name, d.note
+        from information_schema.columns c
+        join (values
+            ('lane_id', 'Hash of queue, priority, job type, limit key and suspect flag: jobs that may always be claimed together'),
+            ('pos', 'Order within the lane; a released job gets a new one'),
+            ('job_id', 'UUIDv7 of the job'),
+            ('job_type', 'Selects the handler'),
+            ('queue', 'The queue that it waits in'),
+            ('priority', 'interactive, normal or batch'),
+            ('subject', 'What the job is about, such as a place id'),
+            ('dedupe_key', 'At most one active job has this key'),
+            ('payload', 'What the handler is given: a JSON object'),
+            ('max_attempts', 'DEAD when as many attempts have failed'),
+            ('deadline', 'Longest time that one attempt may run'),
+            ('tags', 'Labels given by the producer'),
+            ('meta', 'What the producer wants carried along, such as a traceparent'),
+            ('group_key', 'Fair share among groups; kept for a later feature'),
+            ('limit_key', 'The limit that the job counts against; part of the lane'),
+            ('run_after', 'Not claimable before this time'),
+            ('attempts', 'Attempts that count: those handed back, snoozed or lost are returned'),
+            ('run_no', 'Claims so far; only grows, so that outside systems can fence with it'),
+            ('handed_back', 'Times that a stopping daemon gave it back'),
+            ('snoozed', 'Times that it asked to run later'),
+            ('lost', 'Times that its owner died'),
+            ('last_error', 'Why the last attempt failed'),
+            ('errors', 'The last ten failures: at, attempt, run_no, type, message, traceback'),
+            ('created_at', 'When it was enqueued'),
+            ('moved_by', 'Token of the owner whose own write put the row here; null where the reaper, an operator or a duty did'),
+            ('owner', 'Instance that runs it; null: waiting'),
+            ('claim', 'Token of the claim: every write about a running job carries it'),
+            ('started_at', 'When the last claim was made'),
+            ('deadline_at', 'When the running attempt is over its deadline'),
+            ('cancel_requested_at', 'When its cancellation was asked for while it ran; every way out of ready obeys it'),
+            ('cause', 'Why it died: attempts, refused, lost, …'),
+            ('instance_id', 'The instance that ran it last'),
+            ('finished_at', 'When it ended'),
+            ('slot', 'Slot of the ring: epoch / installation.finished_slot_width mod 16'),
+            ('status', 'DONE or CANCELLED'),
+            ('result', 'What the handler returned'),
+            ('degraded', 'With what less the handler made do')
+        ) as d (column_name, note) on d.column_name = c.column_name
+        where c.table_schema = 'wakeful' and c.table_name in ('ready', 'scheduled', 'dead', 'finished')
+    loop
+        execute format('comment on column wakeful.%I.%I is %L', described.table_name, described.column_name, described.note);
+    end loop;
+end
+$$;
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- Queues, lanes, job types, instances, duties
+-- ---------------------------------------------------------------------------------------------------------------
+
+create table wakeful.queue (
+    name      text        not null,
+    paused_at timestamptz,
+    paused_by text,
+    reason    text,
+    constraint queue_pkey primary key (name)
+);
+comment on table wakeful.queue is 'What operators decided about a queue; a queue without a row is simply open';
+comment on column wakeful.queue.name is 'Name of the queue';
+comment on column wakeful.queue.paused_at is 'Since when nothing is claimed from it; null: open';
+comment on column wakeful.queue.paused_by is 'Who paused it';
+comment on column wakeful.queue.reason is 'Why it is paused';
+
+create table wakeful.lane (
+    lane_id        bigint      not null,
+    queue          text        not null,
+    priority       text        not null,
+    job_type       text        not null,
+    limit_key      text,
+    suspect        boolean     not null,
+    closed         boolean     not null default false,
+    hot_until      timestamptz not null default '-infinity',
+    unserved_since timestamptz,
+    first_seen     timestamptz not null default now(),
+    constraint lane_pkey primary key (lane_id)
+) with (fillfactor = 50);
+comment on table wakeful.lane is 'What a lane id stands for. Correctness needs no row here: an unknown lane is simply open and cold';
+comment on column wakeful.lane.lane_id is 'wakeful.lane_id() of the parts';
+comment on column wakeful.lane.queue is 'Queue of its jobs';
+comment on column wakeful.lane.priority is 'Priority of its jobs';
+comment on column wakeful.lane.job_type is 'Type of its jobs';
+comment on column wakeful.lane.limit_key is 'Limit that its jobs count against';
+comment on column wakeful.lane.suspect is 'Its jobs lost their owner twice or more: an instance runs one of them at a time';
+comment on column wakeful.lane.closed is 'Nothing may be claimed from it now';
+comment on column wakeful.lane.hot_until is 'Daemons poll it until then, so that enqueue need not notify; compared with clock_timestamp()';
+comment on column wakeful.lane.unserved_since is 'Since when no live instance serves its job type';
+comment on column wakeful.lane.first_seen is 'When it was first folded in';
+
+create table wakeful.lane_seen (
+    lane_id   bigint  not null,
+    queue     text    not null,
+    priority  text    not null,
+    job_type  text    not null,
+    limit_key text,
+    suspect   boolean not null
+);
+comment on table wakeful.lane_seen is 'Lanes that an enqueue met for the first time: append-only without a unique key, so that no producer waits for another; folded into lane';
+comment on column wakeful.lane_seen.lane_id is 'As in lane';
+comment on column wakeful.lane_seen.queue is 'As in lane';
+comment on column wakeful.lane_seen.priority is 'As in lane';
+comment on column wakeful.lane_seen.job_type is 'As in lane';
+comment on column wakeful.lane_seen.limit_key is 'As in lane';
+comment on column wakeful.lane_seen.suspect is 'As in lane';
+
+create table wakeful.job_type (
+    job_type     text        not null,
+    hash         text        not null,
+    queue        text        not null,
+    priority     text        not null,
+    max_attempts integer     not null,
+    deadline     interval    not null,
+    lease        interval    not null,
+    subject_path text,
+    secret_paths text[]      not null,
+    limit_key    text,
+    job_owner    text,
+    history      boolean     not null,
+    steps        text[]      not null,
+    in_force_at  timestamptz not null default now(),
+    constraint job_type_pkey primary key (job_type)
+);
+comment on table wakeful.job_type is 'The declaration in force for each job type: what an enqueue in plain SQL takes its defaults from';
+comment on column wakeful.job_type.job_type is 'Name of the type';
+comment on column wakeful.job_type.hash is 'Hash of the declaration in force';
+comment on column wakeful.job_type.queue is 'Default queue';
+comment on column wakeful.job_type.priority is 'Default priority';
+comment on column wakeful.job_type.max_attempts is 'Default attempts';
+comment on column wakeful.job_type.deadline is 'Default deadline of one attempt';
+comment on column wakeful.job_type.lease is 'How long an owner may be silent before its jobs of this type are taken back';
+comment on column wakeful.job_type.subject_path is 'Payload path of the subject, parts joined by dots';
+comment on column wakeful.job_type.secret_paths is 'Payload paths that are never shown';
+comment on column wakeful.job_type.limit_key is 'Default limit key';
+comment on column wakeful.job_type.job_owner is 'Who looks after jobs of this type';
+comment on column wakeful.job_type.history is 'Whether finished jobs are kept';
+comment on column wakeful.job_type.steps is 'Declared steps';
+comment on column wakeful.job_type.in_force_at is 'When this declaration came into force';
+
+create table wakeful.job_type_declaration (
+    job_type    text        not null,
+    hash        text        not null,
+    declaration jsonb       not null,
+    first_seen  timestamptz not null default clock_timestamp(),
+    constraint job_type_declaration_pkey primary key (job_type, hash)
+);
+comment on table wakeful.job_type_declaration is 'Every declaration that an instance published. In force is the newest first_seen that a live instance publishes, else the last in force';
+comment on column wakeful.job_type_declaration.job_type is 'Name of the type';
+comment on column wakeful.job_type_declaration.hash is 'Hash of the declaration';
+comment on column wakeful.job_type_declaration.declaration is 'The columns of job_type, as an object; deadline and lease in seconds';
+comment on column wakeful.job_type_declaration.first_seen is 'When it was first published; a restart of an old version does not renew it';
+
+create sequence wakeful.instance_number as bigint cache 1;
+comment on sequence wakeful.instance_number is 'Ids of instances; never used again';
+
+create table wakeful.instance (
+    instance_id bigint      not null default nextval('wakeful.instance_number'),
+    incarnation bigint      not null,
+    name        text        not null,
+    host        text        not null,
+    pid         integer     not null,
+    version     text        not null,
+    state       text        not null default 'live',
+    lease       interval    not null,
+    every_type  boolean     not null default false,
+    serves      jsonb       not null default '{}',
+    queues      text[]      not null default '{*}',
+    started_at  timestamptz not null default now(),
+    beat_at     timestamptz not null default clock_timestamp(),
+    beat_seq    bigint      not null default 0,
+    swept       integer     not null default 0,
+    constraint instance_pkey primary key (instance_id),
+    constraint instance_state check (state in ('live', 'draining', 'dead'))
+) with (fillfactor = 50);
+alter sequence wakeful.instance_number owned by wakeful.instance.instance_id;
+comment on table wakeful.instance is 'One row a daemon process: the holder of the lease of all the jobs that it runs';
+comment on column wakeful.instance.instance_id is 'Number of the instance, never used again';
+comment on column wakeful.instance.incarnation is 'Random; each beat and claim checks it, since a sequence can go backwards in a crash';
+comment on column wakeful.instance.name is 'Name for people';
+comment on column wakeful.instance.host is 'Host that it runs on';
+comment on column wakeful.instance.pid is 'Process id there';
+comment on column wakeful.instance.version is 'Version of Wakeful';
+comment on column wakeful.instance.state is 'live, draining (claims nothing new) or dead (deposed: its rows are being taken back)';
+comment on column wakeful.instance.lease is 'The longest lease among the types that it serves';
+comment on column wakeful.instance.every_type is 'Claims lanes of every type, also of those that it has no handler for';
+comment on column wakeful.instance.serves is 'Job types that it serves, each with the hash of its declaration';
+comment on column wakeful.instance.queues is 'Queues that it serves; * for all';
+comment on column wakeful.instance.started_at is 'When it registered';
+comment on column wakeful.instance.beat_at is 'When it last proved that it is alive';
+comment on column wakeful.instance.beat_seq is 'Counts beats; a reaper watches whether it moves';
+comment on column wakeful.instance.swept is 'Passes over ready that found nothing of this dead instance; its row goes after two';
+
+create table wakeful.duty (
+    name    text        not null,
+    next_at timestamptz not null default '-infinity',
+    constraint duty_pkey primary key (name)
+);
+comment on table wakeful.duty is 'What should happen once in a fleet: whoever moves next_at on does it, without a leader';
+comment on column wakeful.duty.name is 'Name of the duty';
+comment on column wakeful.duty.next_at is 'When it is next due';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- Alerts and the audit
+-- ---------------------------------------------------------------------------------------------------------------
+
+create table wakeful.alert (
+    alert_id    bigint      generated always as identity,
+    dedupe_key  text        not null,
+    kind        text        not null,
+    job_type    text,
+    fingerprint text,
+    title       text        not null,
+    severity    text        not null,
+    subject     text,
+    body        jsonb       not null,
+    job_id      uuid,
+    occurrences bigint      not null,
+    first_seen  timestamptz not null,
+    last_seen   timestamptz not null,
+    state       text        not null default 'open',
+    constraint alert_pkey primary key (alert_id),
+    constraint alert_state check (state in ('open', 'acknowledged', 'resolved')),
+    constraint alert_severity check (severity in ('info', 'warning', 'error', 'critical'))
+);
+comment on table wakeful.alert is 'What people are told of: rows of alert_outbox with one key, folded into one open alert and counted';
+comment on column wakeful.alert.alert_id is 'Number of the alert';
+comment on column wakeful.alert.dedupe_key is 'Key that its occurrences share';
+comment on column wakeful.alert.kind is 'What happened, such as job_dead';
+comment on column wakeful.alert.job_type is 'Type of the job, if it is about one';
+comment on column wakeful.alert.fingerprint is 'Bounded summary of the cause';
+comment on column wakeful.alert.title is 'One line for people';
+comment on column wakeful.alert.severity is 'info, warning, error or critical';
+comment on column wakeful.alert.subject is 'What it is about';
+comment on column wakeful.alert.body is 'Details of the latest occurrence';
+comment on column wakeful.alert.job_id is 'The latest job concerned';
+comment on column wakeful.alert.occurrences is 'How often it happened';
+comment on column wakeful.alert.first_seen is 'First occurrence';
+comment on column wakeful.alert.last_seen is 'Latest occurrence';
+comment on column wakeful.alert.state is 'open, acknowledged or resolved';
+-- Serves fold_alerts.sql: at most one alert of a key is not resolved.
+create unique index alert_unresolved on wakeful.alert (dedupe_key) where state <> 'resolved';
+
+create table wakeful.alert_outbox (
+    outbox_id   bigint      generated always as identity,
+    kind        text        not null,
+    dedupe_key  text        not null,
+    job_type    text,
+    job_id      uuid,
+    fingerprint text,
+    title       text        not null,
+    severity    text        not null,
+    subject     text,
+    body        jsonb       not null,
+    created_at  timestamptz not null default now(),
+    alert_id    bigint,
+    constraint alert_outbox_pkey primary key (outbox_id),
+    constraint alert_outbox_severity check (severity in ('info', 'warning', 'error', 'critical'))
+);
+comment on table wakeful.alert_outbox is 'What happened: append-only, one row a death (written in the transaction that kills the job) or a call of alert(); no unique key, no counter, no wait';
+comment on column wakeful.alert_outbox.outbox_id is 'Number of the row';
+comment on column wakeful.alert_outbox.kind is 'What happened, such as job_dead';
+comment on column wakeful.alert_outbox.dedupe_key is 'Rows with one key are folded into one alert';
+comment on column wakeful.alert_outbox.job_type is 'Type of the job, if it is about one';
+comment on column wakeful.alert_outbox.job_id is 'The job, if it is about one';
+comment on column wakeful.alert_outbox.fingerprint is 'Bounded summary of the cause';
+comment on column wakeful.alert_outbox.title is 'One line for people';
+comment on column wakeful.alert_outbox.severity is 'info, warning, error or critical';
+comment on column wakeful.alert_outbox.subject is 'What it is about';
+comment on column wakeful.alert_outbox.body is 'Details';
+comment on column wakeful.alert_outbox.created_at is 'When it happened';
+comment on column wakeful.alert_outbox.alert_id is 'The alert that it was folded into; null: not yet';
+-- Serves fold_alerts.sql: what is not yet folded.
+create index alert_outbox_unfolded on wakeful.alert_outbox (outbox_id) where alert_id is null;
+
+create table wakeful.alert_delivery (
+    delivery_id  uuid        not null,
+    alert_id     bigint      not null,
+    sink         text        not null,
+    state        text        not null default 'pending',
+    body         text        not null,
+    attempts     integer     not null default 0,
+    next_try_at  timestamptz not null default now(),
+    leased_by    bigint,
+    leased_until timestamptz,
+    last_answer  text,
+    created_at   timestamptz not null default now(),
+    delivered_at timestamptz,
+    constraint alert_delivery_pkey primary key (delivery_id),
+    constraint alert_delivery_once unique (alert_id, sink),
+    constraint alert_delivery_alert foreign key (alert_id) references wakeful.alert (alert_id) on delete cascade,
+    constraint alert_delivery_state check (state in ('pending', 'delivered', 'failed'))
+);
+comment on table wakeful.alert_delivery is 'One message to one sink: the same id and the same bytes at every try';
+comment on column wakeful.alert_delivery.delivery_id is 'Stable id, sent with every try, so that a receiver can notice a repeat';
+comment on column wakeful.alert_delivery.alert_id is 'The alert';
+comment on column wakeful.alert_delivery.sink is 'Name of the sink in the configuration';
+comment on column wakeful.alert_delivery.state is 'pending, delivered or failed (given up)';
+comment on column wakeful.alert_delivery.body is 'What is sent, fixed when the delivery is made';
+comment on column wakeful.alert_delivery.attempts is 'Tries so far';
+comment on column wakeful.alert_delivery.next_try_at is 'Not tried before';
+comment on column wakeful.alert_delivery.leased_by is 'Instance that is sending it';
+comment on column wakeful.alert_delivery.leased_until is 'Until when nobody else may send it';
+comment on column wakeful.alert_delivery.last_answer is 'What the receiver said last, shortened';
+comment on column wakeful.alert_delivery.created_at is 'When it was made';
+comment on column wakeful.alert_delivery.delivered_at is 'When the receiver accepted it';
+-- Serves lease_deliveries.sql: what is due.
+create index alert_delivery_due on wakeful.alert_delivery (next_try_at) where state = 'pending';
+
+create table wakeful.audit (
+    audit_id    bigint      generated always as identity,
+    happened_at timestamptz not null default now(),
+    actor       text        not null default session_user,
+    application text        not null default current_setting('application_name'),
+    action      text        not null,
+    object      text        not null,
+    detail      jsonb       not null default '{}',
+    constraint audit_pkey primary key (audit_id)
+);
+comment on table wakeful.audit is 'Who did what by hand: append-only';
+comment on column wakeful.audit.audit_id is 'Number of the entry';
+comment on column wakeful.audit.happened_at is 'When';
+comment on column wakeful.audit.actor is 'Database user';
+comment on column wakeful.audit.application is 'application_name of the session';
+comment on column wakeful.audit.action is 'cancel, requeue, pause, resume, adopt';
+comment on column wakeful.audit.object is 'Job id or queue';
+comment on column wakeful.audit.detail is 'What else was said';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- Small functions that the others stand on
+-- ---------------------------------------------------------------------------------------------------------------
+
+create function wakeful.uuid7() returns uuid
+language sql volatile parallel safe as $$
+    select encode(
+        set_bit(set_bit(
+            overlay(uuid_send(gen_random_uuid())
+                    placing substring(int8send(floor(extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
+                    from 1 for 6),
+            52, 1), 53, 1),
+        'hex')::uuid
+$$;
+comment on function wakeful.uuid7() is 'A UUIDv7: 48 bits of milliseconds, the rest random (PostgreSQL has its own only from 18 on)';
+
+create function wakeful.lane_id(queue text, priority text, job_type text, limit_key text, suspect boolean) returns bigint
+language sql immutable parallel safe as $$
+    select ('x' || encode(substring(sha256(convert_to(
+        octet_length(queue) || ':' || queue || ',' ||
+        octet_length(priority) || ':' || priority || ',' ||
+        octet_length(job_type) || ':' || job_type || ',' ||
+        coalesce(octet_length(limit_key) || ':' || limit_key, '-') || ',' ||
+        case when suspect then 'suspect' else '' end, 'UTF8')) from 1 for 8), 'hex'))::bit(64)::bigint
+$$;
+comment on function wakeful.lane_id(text, text, text, text, boolean) is 'First 8 bytes of sha256 over the parts, each with its length: stable over versions and servers';
+
+create function wakeful.finished_slot(at timestamptz) returns smallint
+language sql stable parallel safe as $$
+    select mod(floor(extract(epoch from at) / extract(epoch from finished_slot_width))::bigint, 16)::smallint
+    from wakeful.installation
+$$;
+comment on function wakeful.finished_slot(timestamptz) is 'Slot of the ring of finished jobs that a time falls into';
+
+create function wakeful.backoff(attempts integer) returns interval
+language sql volatile parallel safe as $$
+    select make_interval(secs => least(600, 5 * 2 ^ least(greatest(attempts, 1) - 1, 10)) * (1 - 0.2 * random()))
+$$;
+comment on function wakeful.backoff(integer) is 'Delay after an attempt that failed without a handler: 5 s doubling to 600 s, less up to 20 % of jitter';
+
+create function wakeful.with_error(errors jsonb, entry jsonb) returns jsonb
+language sql immutable parallel safe as $$
+    select case
+        when entry is null then errors
+        when jsonb_array_length(errors) < 10 then errors || jsonb_build_array(entry)
+        else (select jsonb_agg(e.value order by e.n)
+              from jsonb_array_elements(errors || jsonb_build_array(entry)) with ordinality as e (value, n)
+              where e.n > jsonb_array_length(errors) - 9)
+    end
+$$;
+comment on function wakeful.with_error(jsonb, jsonb) is 'The error history with one entry more, of which the last ten are kept';
+
+create function wakeful.redacted(payload jsonb, secret_paths text[]) returns jsonb
+language plpgsql immutable parallel safe as $$
+declare
+    secret text;
+begin
+    foreach secret in array coalesce(secret_paths, '{}') loop
+        if payload #> string_to_array(secret, '.') is not null then
+            payload := jsonb_set(payload, string_to_array(secret, '.'), '"[secret]"');
+        end if;
+    end loop;
+    return payload;
+end
+$$;
+comment on function wakeful.redacted(jsonb, text[]) is 'The payload with the values at the secret paths replaced';
+
+create function wakeful.payload_subject(payload jsonb, subject_path text, fallback_paths text[]) returns text
+language sql immutable parallel safe as $$
+    select left(found.value, 500)
+    from unnest(case when subject_path is null then fallback_paths else array[subject_path] || fallback_paths end)
+         with ordinality as path (name, n)
+    cross join lateral (select payload #>> string_to_array(path.name, '.')) as found (value)
+    where jsonb_typeof(payload #> string_to_array(path.name, '.')) in ('string', 'number')
+    order by path.n
+    limit 1
+$$;
+comment on function wakeful.payload_subject(jsonb, text, text[]) is 'The subject of a job: at the path of its type, else at the first of the fallback paths that holds a text or a number';
+
+create function wakeful.notify_lanes(lanes bigint[]) returns void
+language sql volatile as $$
+    select pg_notify('wakeful', s.lane_id::text)
+    from (select distinct u.lane_id from unnest(lanes) as u (lane_id)) as s
+    where not exists (
+        select from wakeful.lane l
+        where l.lane_id = s.lane_id and l.hot_until > clock_timestamp())
+$$;
+comment on function wakeful.notify_lanes(bigint[]) is 'Wake the daemons for these lanes, except for hot ones, which are polled: NOTIFY takes a lock on the whole database at commit';
+
+create type wakeful.fault as (sqlstate text, message text, hint text);
+comment on type wakeful.fault is 'What is wrong with the input of a public function; null: nothing';
+
+create function wakeful.name_fault(what text, value text, limit_bytes integer) returns wakeful.fault
+language sql immutable parallel safe as $$
+    select case
+        when value = '' then
+            row ('WK001', what || ' is empty', 'Give a name, or leave the option out.')::wakeful.fault
+        when octet_length(value) > limit_bytes then
+            row ('WK001', what || ' is ' || octet_length(value) || ' bytes long; the limit is ' || limit_bytes,
+                 'Shorten it; long text belongs in the payload.')::wakeful.fault
+        when value ~ '[[:cntrl:]]' then
+            row ('WK001', what || ' contains a control character', 'Remove line breaks, tabs and the like.')::wakeful.fault
+    end
+$$;
+comment on function wakeful.name_fault(text, text, integer) is 'What is wrong with a name, or null';
+
+create function wakeful.option_fault(
+    job_type text, payload jsonb, queue text, priority text, subject text, dedupe_key text, run_after timestamptz,
+    max_attempts integer, deadline interval, tags text[], meta jsonb, group_key text, limit_key text, payload_limit integer
+) returns wakeful.fault
+language plpgsql stable parallel safe as $$
+begin
+    if job_type is null then
+        return row ('WK001', 'job_type is null', 'Name the job type: wakeful.enqueue(''COLLECT'', ...).')::wakeful.fault;
+    elsif payload is null or jsonb_typeof(payload) <> 'object' then
+        return row ('WK002', 'payload is ' || coalesce('a JSON ' || jsonb_typeof(payload), 'null') || ', not a JSON object',
+                'Wrap the value: {"value": ...}.')::wakeful.fault;
+    elsif octet_length(payload::text) > payload_limit then
+        return row ('WK003', 'payload is ' || octet_length(payload::text) || ' bytes of JSON; the limit is ' || payload_limit,
+                'Store the data elsewhere and put a reference into the payload.')::wakeful.fault;
+    elsif priority is not null and priority not in ('interactive', 'normal', 'batch') then
+        return row ('WK004', 'unknown priority "' || left(priority, 100) || '"', 'Use interactive, normal or batch.')::wakeful.fault;
+    elsif run_after is not null and (not isfinite(run_after) or run_after > now() + interval '10 years') then
+        return row ('WK005', 'run_after is ' || run_after || ', which is not within ten years',
+                'Give a time within ten years; a past time means now.')::wakeful.fault;
+    elsif max_attempts is not null and max_attempts not between 1 and 1000 then
+        return row ('WK006', 'max_attempts is ' || max_attempts, 'Use 1 to 1000.')::wakeful.fault;
+    elsif deadline is not null and (extract(epoch from deadline) <= 0 or extract(epoch from deadline) > 2592000) then
+        return row ('WK007', 'deadline is ' || deadline, 'Give the longest time one attempt may run: more than 0, at most 30 days.')::wakeful.fault;
+    elsif tags is not null and (cardinality(tags) > 20 or array_position(tags, null) is not null
+                                or octet_length(array_to_string(tags, '')) > 2000) then
+        return row ('WK008', 'tags are more than 20, or longer than 2000 bytes together, or contain null', 'Use a few short labels.')::wakeful.fault;
+    elsif meta is not null and (jsonb_typeof(meta) <> 'object' or octet_length(meta::text) > 16384) then
+        return row ('WK008', 'meta is not a JSON object of at most 16384 bytes', 'Keep data in the payload; meta is for a traceparent and the like.')::wakeful.fault;
+    end if;
+    return coalesce(
+        wakeful.name_fault('job_type', job_type, 200),
+        wakeful.name_fault('queue', queue, 200),
+        wakeful.name_fault('subject', subject, 1000),
+        wakeful.name_fault('dedupe_key', dedupe_key, 1000),
+        wakeful.name_fault('group', group_key, 200),
+        wakeful.name_fault('limit_key', limit_key, 200));
+end
+$$;
+comment on function wakeful.option_fault(text, jsonb, text, text, text, text, timestamptz, integer, interval, text[], jsonb, text, text, integer)
+    is 'The first thing that is wrong with the options of an enqueue, or null';
+
+create function wakeful.refuse(fault wakeful.fault) returns void
+language plpgsql as $$
+begin
+    raise exception using errcode = fault.sqlstate, message = 'wakeful: ' || fault.message, hint = fault.hint;
+end
+$$;
+comment on function wakeful.refuse(wakeful.fault) is 'Raise a fault as an error of class WK';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- Leaving `ready`: every way but success
+-- ---------------------------------------------------------------------------------------------------------------
+
+create type wakeful.departure as (
+    job    wakeful.ready,
+    verb   text,
+    reason text,
+    entry  jsonb,
+    delay  interval,
+    token  bigint
+);
+comment on type wakeful.departure is 'A row that was deleted from ready, and why. verb: fail, refuse (no more attempts), lose (its owner died), unserved (nobody knows its type: a failed attempt without an owner), snooze, hand_back, put_back (never started), discard. reason becomes last_error, entry joins the error history, token becomes moved_by';
+
+create function wakeful.depart(departures wakeful.departure[], lost_limit integer default 3)
+returns table (job_id uuid, claim bigint, status text, delay_s double precision)
+language plpgsql as $$
+#variable_conflict use_column
+begin
+    -- One place decides where a job goes, and one place writes DEAD, in the transaction that writes its alert.
+    return query
+    with departing as (
+        select (d.job).*, d.verb, d.reason, d.entry, d.token, greatest(d.delay, interval '0') as delay
+        from unnest(departures) as d
+    ),
+    counted as (
+        select
+            d.*,
+            case
+                when d.verb = 'unserved' then least(d.attempts::bigint + 1, 2147483647)::integer
+                when d.verb in ('lose', 'snooze', 'hand_back', 'put_back') then greatest(d.attempts - 1, 0)
+                else d.attempts
+            end as attempts_now,
+            least(d.run_no::bigint + (d.verb = 'unserved')::integer, 2147483647)::integer as run_no_now,
+            least(d.lost::bigint + (d.verb = 'lose')::integer, 2147483647)::integer as lost_now,
+            least(d.snoozed::bigint + (d.verb = 'snooze')::integer, 2147483647)::integer as snoozed_now,
+            least(d.handed_back::bigint + (d.verb = 'hand_back')::integer, 2147483647)::integer as handed_back_now
+        from departing d
+    ),
+    fate as materialized (
+        select
+            c.*,
+            case
+                when c.verb = 'discard' or c.cancel_requested_at is not null then 'CANCELLED'
+                when c.verb = 'refuse' then 'DEAD'
+                when c.verb in ('fail', 'unserved') and c.attempts_now >= c.max_attempts then 'DEAD'
+                when c.verb = 'lose' and c.lost_now >= lost_limit then 'DEAD'
+                else 'PENDING'
+            end as fate,
+            case
+                when c.verb <> 'discard' and c.cancel_requested_at is not null then 'cancelled on request while it ran'
+                when c.verb = 'lose' and c.lost_now >= lost_limit then 'worker lost ' || c.lost_now || ' times: ' || coalesce(c.reason, '')
+                else coalesce(c.reason, c.last_error)
+            end as last_error_now,
+            wakeful.with_error(c.errors, c.entry || jsonb_build_object(
+                'at', now(), 'attempt', greatest(c.attempts, c.attempts_now), 'run_no', c.run_no_now))
+                as errors_now,
+            wakeful.lane_id(c.queue, c.priority, c.job_type, c.limit_key, c.lost_now >= 2) as lane_now
+        from counted c
+    ),
+    due_now as (
+        insert into wakeful.ready (
+            lane_id, pos, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
+            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at, moved_by)
+        select
+            f.lane_now, nextval('wakeful.position'), f.job_id, f.job_type, f.queue, f.priority, f.subject, f.dedupe_key, f.payload,
+            f.max_attempts, f.deadline, f.tags, f.meta, f.group_key, f.limit_key, now(), f.attempts_now, f.run_no_now,
+            f.handed_back_now, f.snoozed_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token
+        from fate f
+        where f.fate = 'PENDING' and f.delay = interval '0'
+    ),
+    due_later as (
+        insert into wakeful.scheduled (
+            lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
+            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at, moved_by)
+        select
+            f.lane_now, f.job_id, f.job_type, f.queue, f.priority, f.subject, f.dedupe_key, f.payload, f.max_attempts, f.deadline,
+            f.tags, f.meta, f.group_key, f.limit_key, clock_timestamp() + f.delay, f.attempts_now, f.run_no_now, f.handed_back_now,
+            f.snoozed_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token
+        from fate f
+        where f.fate = 'PENDING' and f.delay > interval '0'
+    ),
+    unwanted as (
+        insert into wakeful.finished (
+            slot, lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
+            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at, moved_by,
+            status, instance_id, started_at, finished_at)
+        select
+            wakeful.finished_slot(now()), f.lane_id, f.job_id, f.job_type, f.queue, f.priority, f.subject, f.dedupe_key, f.payload,
+            f.max_attempts, f.deadline, f.tags, f.meta, f.group_key, f.limit_key, f.run_after, f.attempts_now, f.run_no_now,
+            f.handed_back_now, f.snoozed_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token,
+            'CANCELLED', f.owner, f.started_at, clock_timestamp()
+        from fate f
+        where f.fate = 'CANCELLED'
+    ),
+    died as (
+        insert into wakeful.dead (
+            lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
+            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at, moved_by,
+            cause, instance_id, started_at, finished_at)
+        select
+            f.lane_id, f.job_id, f.job_type, f.queue, f.priority, f.subject, f.dedupe_key, f.payload, f.max_attempts, f.deadline,
+            f.tags, f.meta, f.group_key, f.limit_key, f.run_after, f.attempts_now, f.run_no_now, f.handed_back_now, f.snoozed_now,
+            f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token,
+            case f.verb when 'lose' then 'lost' when 'refuse' then 'refused' else 'attempts' end,
+            f.owner, f.started_at, clock_timestamp()
+        from fate f
+        where f.fate = 'DEAD'
+    ),
+    told as (
+        insert into wakeful.alert_outbox (kind, dedupe_key, job_type, job_id, fingerprint, title, severity, subject, body)
+        select
+            'job_dead', 'job_dead:' || f.job_type || ':' || coalesce(f.subject, f.job_id::text), f.job_type, f.job_id,
+            f.job_type || ':' || coalesce(f.entry ->> 'type', f.verb),
+            left(f.job_type || ' died: ' || coalesce(split_part(f.last_error_now, E'\n', 1), f.verb), 500),
+            'error', f.subject,
+            jsonb_build_object(
+                'queue', f.queue, 'attempts', f.attempts_now, 'max_attempts', f.max_attempts, 'run_no', f.run_no_now,
+                'lost', f.lost_now, 'last_error', left(f.last_error_now, 2000))
+        from fate f
+        where f.fate = 'DEAD'
+        union all
+        select
+            'never_finishes', 'never_finishes:' || f.job_type || ':' || coalesce(f.subject, f.job_id::text), f.job_type, f.job_id,
+            f.job_type || ':never_finishes',
+            f.job_type || ' was handed back ' || f.handed_back_now || ' times and never finished',
+            'warning', f.subject,
+            jsonb_build_object('queue', f.queue, 'handed_back', f.handed_back_now, 'run_no', f.run_no_now)
+        from fate f
+        where f.fate = 'PENDING' and f.verb = 'hand_back' and f.handed_back_now = 5
+    ),
+    freed as (
+        delete from wakeful.dedupe k
+        using fate f
+        where f.fate in ('DEAD', 'CANCELLED') and f.dedupe_key is not null and k.key = f.dedupe_key and k.job_id = f.job_id
+    )
+    select f.job_id, f.claim, f.fate, extract(epoch from f.delay)::double precision
+    from fate f;
+
+    perform wakeful.notify_lanes(array(
+        select wakeful.lane_id((d.job).queue, (d.job).priority, (d.job).job_type, (d.job).limit_key,
+                               (d.job).lost + (d.verb = 'lose')::integer >= 2)
+        from unnest(departures) as d
+        where d.verb in ('fail', 'unserved', 'lose', 'snooze', 'hand_back', 'put_back')
+          and coalesce(d.delay, interval '0') <= interval '0'));
+end
+$$;
+comment on function wakeful.depart(wakeful.departure[], integer) is 'Put rows deleted from ready where they belong: ready again, scheduled, finished (CANCELLED), or dead with its alert';
+
+create function wakeful.as_ready(waiting wakeful.scheduled) returns wakeful.ready
+language sql stable as $$
+    select jsonb_populate_record(null::wakeful.ready, to_jsonb(waiting) || jsonb_build_object('pos', 0))
+$$;
+comment on function wakeful.as_ready(wakeful.scheduled) is 'A waiting row in the shape that depart() takes';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- The public API: enqueue
+-- ---------------------------------------------------------------------------------------------------------------
+
+create function wakeful.enqueue(
+    job_type     text,
+    payload      jsonb       default '{}',
+    queue        text        default null,
+    priority     text        default null,
+    subject      text        default null,
+    dedupe_key   text        default null,
+    run_after    timestamptz default null,
+    max_attempts integer     default null,
+    deadline     interval    default null,
+    tags         text[]      default null,
+    meta         jsonb       default null,
+    "group"      text        default null,
+    limit_key    text        default null,
+    notify       boolean     default true
+) returns table (job_id uuid, created boolean)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+    declared  record;
+    fault     wakeful.fault;
+    new_id    uuid := wakeful.uuid7();
+    holder    uuid;
+    lane      bigint;
+    hot_until timestamptz;
+    due       boolean;
+    tries     integer := 0;
+begin
+    select t.*, i.payload_limit, i.subject_paths
+    into declared
+    from wakeful.installation i
+    left join wakeful.job_type t on t.job_type = enqueue.job_type;
+
+    fault := wakeful.option_fault(
+        enqueue.job_type, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.subject, enqueue.dedupe_key,
+        enqueue.run_after, enqueue.max_attempts, enqueue.deadline, enqueue.tags, enqueue.meta, enqueue."group",
+        enqueue.limit_key, declared.payload_limit);
+    if fault is not null then
+        perform wakeful.refuse(fault);
+    end if;
+
+    queue     := coalesce(enqueue.queue, declared.queue, 'default');
+    priority  := coalesce(enqueue.priority, declared.priority, 'normal');
+    limit_key := coalesce(enqueue.limit_key, declared.limit_key);
+    subject   := coalesce(enqueue.subject, wakeful.payload_subject(enqueue.payload, declared.subject_path, declared.subject_paths));
+    due       := coalesce(enqueue.run_after <= clock_timestamp(), true);
+    lane      := wakeful.lane_id(enqueue.queue, enqueue.priority, enqueue.job_type, enqueue.limit_key, false);
+
+    -- A taken key waits for the transaction that takes or frees it; if that one is gone, the key is ours.
+    while enqueue.dedupe_key is not null loop
+        insert into wakeful.dedupe (key, job_id) values (enqueue.dedupe_key, new_id) on conflict do nothing;
+        exit when found;
+        select k.job_id into holder from wakeful.dedupe k where k.key = enqueue.dedupe_key;
+        if found then
+            return query select holder, false;
+            return;
+        end if;
+        tries := tries + 1;
+        if tries >= 10 then
+            perform wakeful.refuse(row ('WK011', 'dedupe key "' || enqueue.dedupe_key || '" keeps changing hands',
+                                        'Call again; in REPEATABLE READ or SERIALIZABLE, in a new transaction.')::wakeful.fault);
+        end if;
+    end loop;
+
+    -- The transaction has its id before it takes a position: what the settled low water stands on.
+    perform pg_current_xact_id();
+    if due then
+        insert into wakeful.ready (
+            lane_id, pos, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
+            group_key, limit_key, run_after, created_at)
+        values (
+            lane, nextval('wakeful.position'), new_id, enqueue.job_type, enqueue.queue, enqueue.priority, enqueue.subject,
+            enqueue.dedupe_key, enqueue.payload, coalesce(enqueue.max_attempts, declared.max_attempts, 5),
+            coalesce(enqueue.deadline, declared.deadline, interval '1 hour'), coalesce(enqueue.tags, '{}'),
+            coalesce(enqueue.meta, '{}'), enqueue."group", enqueue.limit_key, clock_timestamp(), clock_timestamp());
+    else
+        insert into wakeful.scheduled (
+            lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
+            group_key, limit_key, run_after, created_at)
+        values (
+            lane, new_id, enqueue.job_type, enqueue.queue, enqueue.priority, enqueue.subject,
+            enqueue.dedupe_key, enqueue.payload, coalesce(enqueue.max_attempts, declared.max_attempts, 5),
+            coalesce(enqueue.deadline, declared.deadline, interval '1 hour'), coalesce(enqueue.tags, '{}'),
+            coalesce(enqueue.meta, '{}'), enqueue."group", enqueue.limit_key, enqueue.run_after, clock_timestamp());
+    end if;
+
+    select l.hot_until into hot_until from wakeful.lane l where l.lane_id = lane;
+    if not found then
+        insert into wakeful.lane_seen (lane_id, queue, priority, job_type, limit_key, suspect)
+        values (lane, enqueue.queue, enqueue.priority, enqueue.job_type, enqueue.limit_key, false);
+    end if;
+    -- A hot lane is polled, so its notification is saved; a job due later must arm a timer, hot or not.
+    if notify and (case when due then coalesce(hot_until <= clock_timestamp(), true)
+                        else enqueue.run_after < clock_timestamp() + interval '1 minute' end) then
+        perform pg_notify('wakeful', lane::text);
+    end if;
+    return query select new_id, true;
+end
+$$;
+comment on function wakeful.enqueue(text, jsonb, text, text, text, text, timestamptz, integer, interval, text[], jsonb, text, text, boolean)
+    is 'Enqueue a job in the caller''s own transaction. Gives its id and whether it was created; with an active dedupe_key nothing is created and the active job is named';
+
+create function wakeful.interval_of(value text) returns interval
+language plpgsql immutable as $$
+begin
+    return case when value ~ '^[0-9.]+$' then make_interval(secs => value::double precision) else value::interval end;
+exception when data_exception then
+    return '-1 second';
+end
+$$;
+comment on function wakeful.interval_of(text) is 'An interval from text, or from a number of seconds; a negative one where it can''t be read';
+
+create function wakeful.timestamp_of(value text) returns timestamptz
+language plpgsql stable as $$
+begin
+    return value::timestamptz;
+exception when data_exception then
+    return 'infinity';
+end
+$$;
+comment on function wakeful.timestamp_of(text) is 'A time from text; infinity where it can''t be read';
+
+create type wakeful.batch_item as (
+    ordinal integer, new_id uuid, given jsonb, fault wakeful.fault, job_type text, payload jsonb, queue text, priority text,
+    subject text, dedupe_key text, run_after timestamptz, max_attempts integer, deadline interval, tags text[], meta jsonb,
+    group_key text, limit_key text, lane_id bigint
+);
+comment on type wakeful.batch_item is 'One element of enqueue_many(), read and checked';
+
+create function wakeful.batch_items(jobs jsonb) returns setof wakeful.batch_item
+language sql stable as $$
+    select
+        r.ordinal, wakeful.uuid7(), r.given,
+        case
+            when jsonb_typeof(r.given) <> 'object' then
+                row ('WK002', 'the element is a JSON ' || jsonb_typeof(r.given) || ', not an object', 'Give {"job_type": ..., "payload": {...}}.')::wakeful.fault
+            when r.given - r.known <> '{}' then
+                row ('WK009', 'unknown option ' || left((select string_agg(k, ', ') from jsonb_object_keys(r.given - r.known) as k), 200), 'Known are: ' || array_to_string(r.known, ', ') || '.')::wakeful.fault
+            when r.max_attempts !~ '^[0-9]{1,9}$' then
+                row ('WK006', 'max_attempts is not a whole number', 'Use 1 to 1000.')::wakeful.fault
+            when jsonb_typeof(r.tags) <> 'array' then
+                row ('WK008', 'tags is not an array', 'Use a few short labels: ["a", "b"].')::wakeful.fault
+            else wakeful.option_fault(
+                r.job_type, r.payload, r.queue, r.priority, r.subject, r.dedupe_key, wakeful.timestamp_of(r.run_after),
+                r.max_attempts::integer, wakeful.interval_of(r.deadline), array(select jsonb_array_elements_text(r.tags)), r.meta,
+                r."group", r.limit_key, r.payload_limit)
+        end,
+        r.job_type, r.payload, r.lane_queue, r.lane_priority,
+        coalesce(r.subject, wakeful.payload_subject(r.payload, r.subject_path, r.subject_paths)),
+        r.dedupe_key, wakeful.timestamp_of(r.run_after),
+        case when r.max_attempts ~ '^[0-9]{1,9}$' then r.max_attempts::integer else r.default_attempts end,
+        coalesce(wakeful.interval_of(r.deadline), r.default_deadline),
+        case when jsonb_typeof(r.tags) = 'array' then array(select jsonb_array_elements_text(r.tags)) else '{}' end,
+        coalesce(r.meta, '{}'), r."group", r.lane_limit_key,
+        wakeful.lane_id(r.lane_queue, r.lane_priority, r.job_type, r.lane_limit_key, false)
+    from (
+        select
+            e.n::integer as ordinal, e.value as given, x.job_type, coalesce(x.payload, '{}') as payload, x.queue, x.priority,
+            x.subject, x.dedupe_key, x.run_after, x.max_attempts, x.deadline, x.tags, x.meta, x."group", x.limit_key,
+            coalesce(x.queue, t.queue, 'default') as lane_queue,
+            coalesce(x.priority, t.priority, 'normal') as lane_priority,
+            coalesce(x.limit_key, t.limit_key) as lane_limit_key,
+            coalesce(t.max_attempts, 5) as default_attempts, coalesce(t.deadline, interval '1 hour') as default_deadline,
+            t.subject_path, i.subject_paths, i.payload_limit,
+            '{job_type,payload,queue,priority,subject,dedupe_key,run_after,max_attempts,deadline,tags,meta,group,limit_key}'::text[] as known
+        from jsonb_array_elements(jobs) with ordinality as e (value, n)
+        cross join wakeful.installation i
+        cross join lateral jsonb_to_record(case jsonb_typeof(e.value) when 'object' then e.value else '{}' end) as x (
+            job_type text, payload jsonb, queue text, priority text, subject text, dedupe_key text, run_after text,
+            max_attempts text, deadline text, tags jsonb, meta jsonb, "group" text, limit_key text)
+        left join wakeful.job_type t on t.job_type = x.job_type
+    ) as r
+$$;
+comment on function wakeful.batch_items(jsonb) is 'The elements of enqueue_many(), each read and checked by itself';
+
+create type wakeful.batch_result as (
+    ordinal integer, job_id uuid, created boolean, sqlstate text, message text, hint text
+);
+comment on type wakeful.batch_result is 'What became of one element of enqueue_many()';
+
+create function wakeful.enqueue_many(jobs jsonb, notify boolean default true)
+returns table (ordinal integer, job_id uuid, created boolean, sqlstate text, message text, hint text)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+    items      wakeful.batch_item[];
+    settled    wakeful.batch_result[];
+    unresolved wakeful.batch_item;
+    taken      record;
+begin
+    if jobs is null or jsonb_typeof(jobs) <> 'array' then
+        perform wakeful.refuse(row ('WK002', 'jobs is not a JSON array',
+                                    'Give an array of objects: [{"job_type": ..., "payload": {...}}, ...].')::wakeful.fault);
+    elsif jsonb_array_length(jobs) > 50000 then
+        perform wakeful.refuse(row ('WK003', 'jobs has ' || jsonb_array_length(jobs) || ' elements; the limit is 50000',
+                                    'Call it once for each 50000.')::wakeful.fault);
+    end if;
+    -- The transaction has its id before it takes a position; keys are taken in order, so that two bulk calls can't deadlock.
+    perform pg_current_xact_id();
+    items := array(select i from wakeful.batch_items(jobs) as i);
+
+    with item as materialized (
+        select i.*, row_number() over (partition by i.dedupe_key, i.fault is null order by i.ordinal) = 1 as first_of_key
+        from unnest(items) as i
+    ),
+    taken as (
+        insert into wakeful.dedupe as k (key, job_id)
+        select i.dedupe_key, i.new_id
+        from item i
+        where i.fault is null and i.dedupe_key is not null and i.first_of_key
+        order by i.dedupe_key
+        on conflict do nothing
+        returning k.key, k.job_id
+    ),
+    accepted as materialized (
+        select i.*, coalesce(i.run_after <= clock_timestamp(), true) as due
+        from item i
+        where i.fault is null
+          and (i.dedupe_key is null or exists (select from taken t where t.job_id = i.new_id))
+    ),
+    due_now as (
+        insert into wakeful.ready (
+            lane_id, pos, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
+            group_key, limit_key, run_after, created_at)
+        select
+            a.lane_id, nextval('wakeful.position'), a.new_id, a.job_type, a.queue, a.priority, a.subject, a.dedupe_key, a.payload,
+            a.max_attempts, a.deadline, a.tags, a.meta, a.group_key, a.limit_key, clock_timestamp(), clock_timestamp()
+        from accepted a
+        where a.due
+        order by a.ordinal
+    ),
+    due_later as (
+        insert into wakeful.scheduled (
+            lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
+            group_key, limit_key, run_after, created_at)
+        select
+            a.lane_id, a.new_id, a.job_type, a.queue, a.priority, a.subject, a.dedupe_key, a.payload, a.max_attempts,
+            a.deadline, a.tags, a.meta, a.group_key, a.limit_key, a.run_after, clock_timestamp()
+        from accepted a
+        where not a.due
+    ),
+    seen as (
+        insert into wakeful.lane_seen (lane_id, queue, priority, job_type, limit_key, suspect)
+        select distinct a.lane_id, a.queue, a.priority, a.job_type, a.limit_key, false
+        from accepted a
+        where not exists (select from wakeful.lane l where l.lane_id = a.lane_id)
+    )
+    select array_agg(row (
+        i.ordinal, coalesce(a.new_id, t.job_id, k.job_id), a.new_id is not null,
+        (i.fault).sqlstate, (i.fault).message, (i.fault).hint)::wakeful.batch_result)
+    into settled
+    from item i
+    left join accepted a on a.ordinal = i.ordinal
+    left join taken t on a.new_id is null and i.fault is null and t.key = i.dedupe_key
+    left join wakeful.dedupe k on a.new_id is null and i.fault is null and k.key = i.dedupe_key
+    where i.fault is not null or a.new_id is not null or t.job_id is not null or k.job_id is not null;
+
+    -- A key whose holder came or went while the statement above ran: settle each by itself.
+    for unresolved in
+        select i.*
+        from unnest(items) as i
+        where not exists (select from unnest(settled) as s where s.ordinal = i.ordinal)
+        order by i.dedupe_key
+    loop
+        select e.job_id, e.created
+        into taken
+        from wakeful.enqueue(
+            unresolved.job_type, unresolved.payload, unresolved.queue, unresolved.priority, unresolved.subject,
+            unresolved.dedupe_key, unresolved.run_after, unresolved.max_attempts, unresolved.deadline, unresolved.tags,
+            unresolved.meta, unresolved.group_key, unresolved.limit_key, notify) as e;
+        settled := settled || row (unresolved.ordinal, taken.job_id, taken.created, null, null, null)::wakeful.batch_result;
+    end loop;
+
+    if notify then
+        perform wakeful.notify_lanes(array(
+            select distinct i.lane_id from unnest(items) as i where i.fault is null and coalesce(i.run_after <= now(), true)));
+        perform pg_notify('wakeful', '')
+        where exists (select from unnest(items) as i
+                      where i.fault is null and i.run_after > now() and i.run_after < now() + interval '1 minute');
+    end if;
+    return query select s.* from unnest(settled) as s order by s.ordinal;
+end
+$$;
+comment on function wakeful.enqueue_many(jsonb, boolean) is 'Enqueue an array of {"job_type", "payload", ...} in the caller''s transaction. One row for each element, by ordinal (from 1): created, or the active job with its dedupe_key, or what is wrong with it (sqlstate, message, hint); a bad element stops no other';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- The public API: looking, cancelling, requeueing, pausing, alerting
+-- ---------------------------------------------------------------------------------------------------------------
+
+create function wakeful.find_active(dedupe_key text) returns uuid
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+    select k.job_id from wakeful.dedupe k where k.key = dedupe_key
+$$;
+comment on function wakeful.find_active(text) is 'The job that holds this dedupe key now, or null';
+
+create function wakeful.noted(action text, object text, detail jsonb default '{}') returns void
+language sql as $$
+    insert into wakeful.audit (action, object, detail) values (action, object, jsonb_strip_nulls(detail))
+$$;
+comment on function wakeful.noted(text, text, jsonb) is 'Write an entry of the audit';
+
+create function wakeful.no_such_job(job_id uuid) returns void
+language sql as $$
+    select wakeful.refuse(case
+        when current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
+            row ('WK010', 'job ' || coalesce(job_id::text, 'null') || ' does not exist, or is past its retention',
+                 'Look for it in wakeful.jobs.')::wakeful.fault
+        else
+            row ('WK011', 'job ' || job_id || ' is not visible to this transaction, or was moving',
+                 'Call this function in READ COMMITTED.')::wakeful.fault
+    end)
+$$;
+comment on function wakeful.no_such_job(uuid) is 'Refuse a job id that no table holds';
+
+create function wakeful.cancel(job_id uuid, reason text default null) returns text
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+    ended  text;
+    rounds integer := case when current_setting('transaction_isolation') = 'read committed' then 10 else 1 end;
+    fault  wakeful.fault := wakeful.name_fault('reason', nullif(cancel.reason, ''), 1000);
+begin
+    if fault is not null then
+        perform wakeful.refuse(fault);
+    end if;
+    -- The row may move between two looks, so each round looks everywhere in fresh snapshots.
+    for round in 1..rounds loop
+        update wakeful.ready r
+        set cancel_requested_at = coalesce(r.cancel_requested_at, now())
+        where r.job_id = cancel.job_id and r.owner is not null;
+        if found then
+            perform wakeful.noted('cancel', cancel.job_id::text, jsonb_build_object('reason', cancel.reason, 'was', 'RUNNING'));
+            return 'RUNNING';
+        end if;
+
+        with waiting as (
+            delete from wakeful.ready r where r.job_id = cancel.job_id and r.owner is null returning r as job
+        )
+        select d.status into ended
+        from (select array_agg(row (w.job, 'discard', coalesce(cancel.reason, 'cancelled'), null, null, null)::wakeful.departure) as all
+              from waiting w) as w
+        cross join lateral wakeful.depart(w.all) as d;
+        if ended is null then
+            with waiting as (
+                delete from wakeful.scheduled s where s.job_id = cancel.job_id returning s as job
+            )
+            select d.status into ended
+            from (select array_agg(row (wakeful.as_ready(w.job), 'discard', coalesce(cancel.reason, 'cancelled'), null, null, null)
+                                   ::wakeful.departure) as all
+                  from waiting w) as w
+            cross join lateral wakeful.depart(w.all) as d;
+        end if;
+        if ended is not null then
+            perform wakeful.noted('cancel', cancel.job_id::text, jsonb_build_object('reason', cancel.reason, 'was', 'PENDING'));
+            return ended;
+        end if;
+
+        select coalesce((select f.status from wakeful.finished f where f.job_id = cancel.job_id),
+                        (select 'DEAD' from wakeful.dead d where d.job_id = cancel.job_id))
+        into ended;
+        if ended is not null then
+            return ended;
+        end if;
+    end loop;
+    perform wakeful.no_such_job(cancel.job_id);
+end
+$$;
+comment on function wakeful.cancel(uuid, text) is 'Cancel a job. Gives its status afterwards: CANCELLED, or RUNNING (asked for; its owner is told within a beat), or DONE or DEAD (it had ended before)';
+
+create function wakeful.requeue(job_id uuid) returns uuid
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+    back   wakeful.ready;
+    holder uuid;
+    rounds integer := case when current_setting('transaction_isolation') = 'read committed' then 10 else 1 end;
+begin
+    for round in 1..rounds loop
+        delete from wakeful.dead d where d.job_id = requeue.job_id
+        returning (jsonb_populate_record(null::wakeful.ready, to_jsonb(d) || '{"pos": 0}')).* into back;
+        if not found then
+            delete from wakeful.finished f where f.job_id = requeue.job_id and f.status = 'CANCELLED'
+            returning (jsonb_populate_record(null::wakeful.ready, to_jsonb(f) || '{"pos": 0}')).* into back;
+        end if;
+        exit when back.job_id is not null;
+        if exists (select from wakeful.ready r where r.job_id = requeue.job_id)
+           or exists (select from wakeful.scheduled s where s.job_id = requeue.job_id)
+           or exists (select from wakeful.finished f where f.job_id = requeue.job_id and f.status = 'DONE') then
+            return null;
+        end if;
+    end loop;
+    if back.job_id is null then
+        perform wakeful.no_such_job(requeue.job_id);
+    end if;
+
+    if back.dedupe_key is not null then
+        insert into wakeful.dedupe (key, job_id) values (back.dedupe_key, back.job_id) on conflict do nothing;
+        if not found then
+            select k.job_id into holder from wakeful.dedupe k where k.key = back.dedupe_key;
+            perform wakeful.refuse(row ('WK012', 'job ' || back.job_id || ' can''t be requeued: its dedupe key is taken by job '
+                                                 || coalesce(holder::text, 'of a concurrent transaction'),
+                                        'Wait until that job has ended, or cancel it.')::wakeful.fault);
+        end if;
+    end if;
+    -- The delete above gave the transaction its id, so the position comes after it.
+    insert into wakeful.ready (
+        lane_id, pos, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
+        group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at)
+    values (
+        wakeful.lane_id(back.queue, back.priority, back.job_type, back.limit_key, false), nextval('wakeful.position'), back.job_id,
+        back.job_type, back.queue, back.priority, back.subject, back.dedupe_key, back.payload, back.max_attempts, back.deadline,
+        back.tags, back.meta, back.group_key, back.limit_key, clock_timestamp(), 0, back.run_no, 0, 0, 0, back.last_error,
+        back.errors, back.created_at);
+    perform wakeful.noted('requeue', back.job_id::text, jsonb_build_object('attempts', back.attempts, 'lost', back.lost));
+    perform wakeful.notify_lanes(array[wakeful.lane_id(back.queue, back.priority, back.job_type, back.limit_key, false)]);
+    return back.job_id;
+end
+$$;
+comment on function wakeful.requeue(uuid) is 'Run a DEAD or CANCELLED job again, with its attempts at zero. Gives its id; null, and nothing happens, in any other status';
+
+create function wakeful.backlog(queue text default null) returns bigint
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+    with recursive present (lane_id) as (
+        (select r.lane_id from wakeful.ready r order by r.lane_id limit 1)
+        union all
+        select (select r.lane_id from wakeful.ready r where r.lane_id > p.lane_id order by r.lane_id limit 1)
+        from present p
+        where p.lane_id is not null
+    ),
+    waiting as (
+        select 1
+        from present p
+        cross join lateral (
+            select r.queue from wakeful.ready r where r.lane_id = p.lane_id order by r.pos limit 1
+        ) as head
+        left join wakeful.queue q on q.name = head.queue
+        cross join lateral (
+            select 1 from wakeful.ready r where r.lane_id = p.lane_id and r.owner is null limit 10000
+        ) as one
+        where p.lane_id is not null and q.paused_at is null and (backlog.queue is null or head.queue = backlog.queue)
+        limit 10000
+    )
+    select count(*) from waiting
+$$;
+comment on function wakeful.backlog(text) is 'Jobs of a queue (of all, by default) that could start now: one number for autoscalers. Counting stops at 10000; a paused queue has none';
+
+create function wakeful.pause(queue text, reason text default null) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+    fault wakeful.fault := coalesce(
+        wakeful.name_fault('queue', coalesce(pause.queue, ''), 200), wakeful.name_fault('reason', nullif(pause.reason, ''), 1000));
+begin
+    if fault is not null then
+        perform wakeful.refuse(fault);
+    end if;
+    insert into wakeful.queue as q (name, paused_at, paused_by, reason)
+    values (pause.queue, now(), session_user, pause.reason)
+    on conflict (name) do update set paused_at = now(), paused_by = session_user, reason = excluded.reason
+    where q.paused_at is null;
+    if found then
+        perform wakeful.noted('pause', pause.queue, jsonb_build_object('reason', pause.reason));
+        perform pg_notify('wakeful', '');
+        return true;
+    end if;
+    return false;
+end
+$$;
+comment on function wakeful.pause(text, text) is 'Claim nothing more from a queue, until resume(); running jobs go on. False: it was paused already';
+
+create function wakeful.resume(queue text) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    update wakeful.queue q set paused_at = null, paused_by = null, reason = null
+    where q.name = resume.queue and q.paused_at is not null;
+    if found then
+        perform wakeful.noted('resume', resume.queue);
+        perform pg_notify('wakeful', '');
+        return true;
+    end if;
+    return false;
+end
+$$;
+comment on function wakeful.resume(text) is 'Open a paused queue again. False: it was not paused';
+
+create function wakeful.alert(
+    kind       text,
+    title      text  default null,
+    dedupe_key text  default null,
+    severity   text  default 'warning',
+    subject    text  default null,
+    body       jsonb default '{}',
+    job_type   text  default null,
+    job_id     uuid  default null
+) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+    fault  wakeful.fault;
+    number bigint;
+begin
+    fault := case
+        when alert.kind is null or alert.kind !~ '^[a-z][a-z0-9_.]{0,99}$' then
+            row ('WK020', 'alert kind "' || coalesce(left(alert.kind, 100), 'null') || '" is not a name',
+                 'Use small letters, digits, dots and underscores: publish_failed.')::wakeful.fault
+        when alert.severity is null or alert.severity not in ('info', 'warning', 'error', 'critical') then
+            row ('WK021', 'unknown severity "' || coalesce(left(alert.severity, 100), 'null') || '"',
+                 'Use info, warning, error or critical.')::wakeful.fault
+        when alert.body is null or jsonb_typeof(alert.body) <> 'object' or octet_length(alert.body::text) > 65536 then
+            row ('WK022', 'alert body is not a JSON object of at most 65536 bytes', 'Keep the details short; link to the rest.')::wakeful.fault
+        else coalesce(
+            wakeful.name_fault('dedupe_key', alert.dedupe_key, 1000), wakeful.name_fault('subject', alert.subject, 1000),
+            wakeful.name_fault('title', alert.title, 1000), wakeful.name_fault('job_type', alert.job_type, 200))
+    end;
+    if fault is not null then
+        perform wakeful.refuse(fault);
+    end if;
+    insert into wakeful.alert_outbox (kind, dedupe_key, job_type, job_id, fingerprint, title, severity, subject, body)
+    values (
+        alert.kind, coalesce(alert.dedupe_key, alert.kind || ':' || coalesce(alert.subject, alert.job_id::text, '')), alert.job_type,
+        alert.job_id, coalesce(alert.job_type || ':', '') || alert.kind, coalesce(alert.title, alert.kind), alert.severity,
+        alert.subject, alert.body)
+    returning outbox_id into number;
+    return number;
+end
+$$;
+comment on function wakeful.alert(text, text, text, text, text, jsonb, text, uuid) is 'Tell people, in the caller''s own transaction. Occurrences with one dedupe_key (default: kind and subject) are folded into one alert. Gives the number of the outbox row';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- What only the owner of the schema may do, on behalf of daemons
+-- ---------------------------------------------------------------------------------------------------------------
+
+create function wakeful.expire_finished(history interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    emptied  integer := 0;
+    young    boolean;
+    occupied boolean;
+begin
+    for slot in 0..15 loop
+        continue when slot = wakeful.finished_slot(now());
+        execute format('select exists (select from wakeful.finished_%1$s where finished_at >= $1),'
+                       '       exists (select from wakeful.finished_%1$s)', slot)
+        into young, occupied using now() - history;
+        continue when young or not occupied;
+        begin
+            execute format('lock table wakeful.finished_%s in access exclusive mode nowait', slot);
+            -- Looked at again under the lock: a finish may have written here since.
+            execute format('select exists (select from wakeful.finished_%s where finished_at >= $1)', slot)
+            into young using now() - history;
+            if not young then
+                execute format('truncate wakeful.finished_%s', slot);
+                emptied := emptied + 1;
+            end if;
+        exception when lock_not_available then
+            null;  -- Somebody reads it: the next pass tries again, and no finish ever queues behind us.
+        end;
+    end loop;
+    return emptied;
+end
+$$;
+comment on function wakeful.expire_finished(interval) is 'Empty the slots of the ring whose rows are all older than the history. Gives how many were emptied; a slot in use is left for the next pass';
+
+create function wakeful.raise_position() returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    highest bigint;
+begin
+    with recursive last_of_lane (lane_id, pos) as (
+        (select r.lane_id, r.pos from wakeful.ready r order by r.lane_id desc, r.pos desc limit 1)
+        union all
+        select below.lane_id, below.pos
+        from last_of_lane l
+        cross join lateral (
+            select r.lane_id, r.pos from wakeful.ready r where r.lane_id < l.lane_id order by r.lane_id desc, r.pos desc limit 1
+        ) as below
+    )
+    select max(l.pos) into highest from last_of_lane l;
+    if highest > (select last_value from wakeful.position) then
+        perform setval('wakeful.position', highest);
+        return highest;
+    end if;
+    return null;
+end
+$$;
+comment on function wakeful.raise_position() is 'Bring the position sequence above the highest position in use: a sequence can go backwards in a crash or failover. Gives the new value, or null where nothing was wrong';
+
+create function wakeful.adopt(system_identifier text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    update wakeful.installation set system_identifier = adopt.system_identifier;
+    perform wakeful.noted('adopt', coalesce(adopt.system_identifier, 'unknown'));
+end
+$$;
+comment on function wakeful.adopt(text) is 'Say that this installation now belongs to this server, after a restore, a major upgrade or a switchover';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- Looking at jobs
+-- ---------------------------------------------------------------------------------------------------------------
+
+create view wakeful.jobs as
+    with job as (
+        select
+            r.job_id, r.job_type, case when r.owner is null then 'PENDING' else 'RUNNING' end as status, r.queue, r.priority, r.subject,
+            r.payload, r.attempts, r.max_attempts, r.run_after, r.dedupe_key, r.last_error, r.errors, null::jsonb as result,
+            '{}'::text[] as degraded, r.tags, r.meta, r.run_no, r.handed_back, r.snoozed, r.lost, r.owner as instance_id,
+            r.created_at, r.started_at, null::timestamptz as finished_at
+        from wakeful.ready r
+        union all
+        select
+            s.job_id, s.job_type, 'PENDING', s.queue, s.priority, s.subject, s.payload, s.attempts, s.max_attempts, s.run_after,
+            s.dedupe_key, s.last_error, s.errors, null, '{}', s.tags, s.meta, s.run_no, s.handed_back, s.snoozed, s.lost, null,
+            s.created_at, null, null
+        from wakeful.scheduled s
+        union all
+        select
+            d.job_id, d.job_type, 'DEAD', d.queue, d.priority, d.subject, d.payload, d.attempts, d.max_attempts, d.run_after,
+            d.dedupe_key, d.last_error, d.errors, null, '{}', d.tags, d.meta, d.run_no, d.handed_back, d.snoozed, d.lost,
+            d.instance_id, d.created_at, d.started_at, d.finished_at
+        from wakeful.dead d
+        union all
+        select
+            f.job_id, f.job_type, f.status, f.queue, f.priority, f.subject, f.payload, f.attempts, f.max_attempts, f.run_after,
+            f.dedupe_key, f.last_error, f.errors, f.result, f.degraded, f.tags, f.meta, f.run_no, f.handed_back, f.snoozed, f.lost,
+            f.instance_id, f.created_at, f.started_at, f.finished_at
+        from wakeful.finished f
+    )
+    select
+        j.job_id, j.job_type, j.status, j.queue, j.priority, j.subject,
+        case when t.secret_paths <> '{}' then wakeful.redacted(j.payload, t.secret_paths) else j.payload end as payload,
+        j.attempts, j.max_attempts, j.run_after,
+        case when j.status = 'RUNNING' then i.beat_at + coalesce(t.lease, interval '30 seconds') end as lease_until,
+        j.dedupe_key, j.last_error, j.errors, j.result, j.degraded, p.document as progress, j.tags, j.meta, j.run_no,
+        j.handed_back, j.snoozed, j.lost, j.instance_id, j.created_at, j.started_at, j.finished_at
+    from job j
+    left join wakeful.job_type t on t.job_type = j.job_type
+    left join wakeful.instance i on i.instance_id = j.instance_id and j.status = 'RUNNING'
+    left join wakeful.progress p on p.job_id = j.job_id and (p.run_no = j.run_no or j.status <> 'RUNNING');
+comment on view wakeful.jobs is 'One row a job, wherever it is; values at the payload paths that its type calls secret are replaced';
+
+create function wakeful.job(job_id uuid)
+returns table (
+    job_id uuid, job_type text, status text, queue text, priority text, subject text, attempts integer, max_attempts integer,
+    run_after timestamptz, dedupe_key text, last_error text, result jsonb, degraded text[], progress jsonb, tags text[],
+    run_no integer, created_at timestamptz, started_at timestamptz, finished_at timestamptz)
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+    select
+        j.job_id, j.job_type, j.status, j.queue, j.priority, j.subject, j.attempts, j.max_attempts, j.run_after, j.dedupe_key,
+        j.last_error, j.result, j.degraded, j.progress, j.tags, j.run_no, j.created_at, j.started_at, j.finished_at
+    from wakeful.jobs j
+    where j.job_id = job.job_id
+$$;
+comment on function wakeful.job(uuid) is 'Status, progress and result of one job, without its payload; no row: unknown, or past its retention';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- Duties, roles and grants
+-- ---------------------------------------------------------------------------------------------------------------
+
+insert into wakeful.duty (name)
+values ('fold_lanes'), ('serve_check'), ('expire_finished'), ('prune'), ('backstop'), ('job_types');
+
+create function wakeful.grant_roles() returns text[]
+language plpgsql as $$
+declare
+    missing  text[] := '{}';
+    role     text;
+    callable text;
+begin
+    -- Gives the statements that an administrator has to run first; empty when the roles exist and are granted.
+    foreach role in array '{wakeful_producer,wakeful_worker,wakeful_observer}'::text[] loop
+        if not exists (select from pg_roles r where r.rolname = role) then
+            begin
+                execute format('create role %I nologin', role);
+            exception
+                when insufficient_privilege then missing := missing || format('create role %I nologin;', role);
+                when duplicate_object or unique_violation then null;  -- Another database of this server was faster.
+            end;
+        end if;
+    end loop;
+    if missing <> '{}' then
+        return missing;
+    end if;
+
+    revoke all on schema wakeful from public;
+    revoke all on all tables in schema wakeful from public;
+    revoke all on all functions in schema wakeful from public;
+    grant usage on schema wakeful to wakeful_producer, wakeful_worker, wakeful_observer;
+
+    foreach callable in array array[
+        'enqueue(text, jsonb, text, text, text, text, timestamptz, integer, interval, text[], jsonb, text, text, boolean)',
+        'enqueue_many(jsonb, boolean)', 'cancel(uuid, text)', 'job(uuid)', 'find_active(text)', 'backlog(text)',
+        'alert(text, text, text, text, text, jsonb, text, uuid)'] loop
+        execute format('grant execute on function wakeful.%s to wakeful_producer, wakeful_worker', callable);
+    end loop;
+
+    grant select on wakeful.jobs, wakeful.queue, wakeful.lane, wakeful.job_type, wakeful.instance, wakeful.duty, wakeful.alert,
+        wakeful.alert_outbox, wakeful.alert_delivery, wakeful.audit, wakeful.job_log, wakeful.progress, wakeful.installation,
+        wakeful.migration to wakeful_observer;
+    grant execute on function wakeful.job(uuid), wakeful.find_active(text), wakeful.backlog(text) to wakeful_observer;
+
+    grant select, insert, update, delete on all tables in schema wakeful to wakeful_worker;
+    revoke insert, update, delete on wakeful.installation, wakeful.migration, wakeful.audit from wakeful_worker;
+    grant insert on wakeful.audit to wakeful_worker;
+    grant usage, select on all sequences in schema wakeful to wakeful_worker;
+    grant execute on all functions in schema wakeful to wakeful_worker;
+    revoke execute on function wakeful.grant_roles(), wakeful.adopt(text) from wakeful_worker;
+    return missing;
+end
+$$;
+comment on function wakeful.grant_roles() is 'Create the three roles where missing, and grant them what they may do. Gives the statements for an administrator where the owner may not create roles';
+
+revoke all on all functions in schema wakeful from public;
