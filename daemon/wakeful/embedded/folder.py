@@ -24,6 +24,7 @@ from pathlib import Path
 from wakeful.errors import DataFolderInUse, EmbeddedUnavailable
 
 _VANISH_SECONDS = 15.0
+_LOCK_SECONDS = 0.5  # a killed holder's lock goes a moment after its process
 _LOOK_SECONDS = 0.02
 _LARGEST_LOG = 5_000_000
 
@@ -96,8 +97,8 @@ def give_to_owner(descriptor: int, path: Path) -> None:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
 
-def clear_leftovers(folder: DataFolder) -> None:
-    """Remove what a killed process left. Raises DataFolderInUse where a server still runs after 15 s of waiting.
+def clear_leftovers(folder: DataFolder, *, patience: float = _VANISH_SECONDS) -> None:
+    """Remove what a killed process left. Raises DataFolderInUse where a server still runs after `patience` seconds.
 
     The caller holds the folder, so a live server is one whose starter was killed a moment ago and which is shutting
     down by itself, or one that somebody started by hand: wait for the first, refuse the second.
@@ -106,7 +107,7 @@ def clear_leftovers(folder: DataFolder) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
     if folder.log.exists() and folder.log.stat().st_size > _LARGEST_LOG:
         folder.log.unlink()
-    end = time.monotonic() + _VANISH_SECONDS
+    end = time.monotonic() + patience
     while (pid := folder.server_pid()) is not None and _is_live_server(pid, folder):
         if time.monotonic() > end:
             raise DataFolderInUse(str(folder.path), pid)
@@ -140,23 +141,29 @@ def _make_with_owner(path: Path, mode: int = 0o700) -> None:
 
 
 def _lock(owner: Path, folder: DataFolder) -> int:
+    end = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
             descriptor = os.open(owner, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise EmbeddedUnavailable(f"the data folder can't be used: {error}; choose another") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).strip()
-            os.close(descriptor)
-            raise DataFolderInUse(str(folder.path), int(holder) if holder.isdigit() else None) from None
-        if _is_still(owner, descriptor):
+        holder = os.pread(descriptor, 32, 0).strip()
+        # its former holder may have removed the file between our open and our lock: then take the new one
+        if _is_locked_by_us(descriptor) and _is_still(owner, descriptor):
             give_to_owner(descriptor, folder.path)
             return descriptor
-        os.close(
-            descriptor
-        )  # its former holder removed the file between our open and our lock: take the new one
+        os.close(descriptor)
+        if time.monotonic() > end:
+            raise DataFolderInUse(str(folder.path), int(holder) if holder.isdigit() else None)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_locked_by_us(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_still(owner: Path, descriptor: int) -> bool:
