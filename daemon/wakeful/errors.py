@@ -38,6 +38,10 @@ class StoreUnavailable(StoreError):
     """The database can't be reached or asks to try again later: an outage of the process, never a fault of a job."""
 
 
+class StoreBusy(StoreUnavailable):
+    """The server is there, but a lock, a deadline or a conflict stood in the way; the statement changed nothing."""
+
+
 class DataRefused(StoreError):
     """PostgreSQL refused a value (class 22 or 23): split the batch, or store the last-resort text."""
 

@@ -1,0 +1,148 @@
+"""One connection to PostgreSQL, made the way this process needs it, and what it says about the server behind it.
+
+Invariant: no session state is relied upon that a transaction pooler would lose; where the server is reached directly,
+isolation and time-outs are fixed in the start-up packet, whatever the role's defaults are. The DSN's file is read anew
+at each connect and its host resolved anew, so that rotated passwords and moved servers need no restart.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+
+from wakeful.core.settings import DatabaseSettings
+from wakeful.errors import ConfigError, StoreError, StoreUnavailable
+from wakeful.store.translation import translated
+
+Connection = asyncpg.Connection
+
+CLOSE_SECONDS: Final = 2.0
+_UNSUPPORTED_PARAMETER: Final = "unsupported startup parameter"
+_SERVER: Final = """
+select pg_backend_pid() as pid, pg_postmaster_start_time() as started_at, pg_is_in_recovery() as standby,
+       current_setting('transaction_read_only') = 'on' as read_only,
+       case when pg_is_in_recovery() then null else left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What tells one server, or one life of it, from another (I4)."""
+
+    started_at: datetime
+    timeline: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A connection that works, the server it reached, and whether a pooler stands between."""
+
+    connection: Connection
+    server: Server
+    pooled: bool
+
+
+def dsn_of(settings: DatabaseSettings, *, listen: bool = False) -> str:
+    """The DSN in force now: of the listener where it has one of its own. Raises ConfigError where there is none."""
+    file, text = settings.dsn_file, settings.dsn
+    if listen and (settings.listen_dsn or settings.listen_dsn_file):
+        file, text = settings.listen_dsn_file, settings.listen_dsn
+    if file:
+        try:
+            return Path(file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise StoreUnavailable(f"the file with the DSN can't be read: {error}") from error
+    if not text:
+        raise ConfigError(("database.dsn: no database is given; set DATABASE_URL or [database] dsn",))
+    return text
+
+
+async def open_connection(
+    settings: DatabaseSettings, *, application: str, pooled: bool = False, listen: bool = False
+) -> Opened:
+    """Connect within the connect time-out. Raises StoreUnavailable, also for a standby that takes no writes."""
+    pooled = pooled or settings.pooler == "transaction"
+    try:
+        opened = await _probe(settings, application=application, pooled=pooled, listen=listen)
+        if opened.pooled and not pooled and settings.pooler == "auto":
+            await _discard(opened.connection)
+            opened = await _probe(settings, application=application, pooled=True, listen=listen)
+    except (StoreError, ConfigError):
+        raise
+    except Exception as error:
+        raise _unavailable(error) from error
+    return opened
+
+
+async def _probe(settings: DatabaseSettings, *, application: str, pooled: bool, listen: bool) -> Opened:
+    try:
+        connection = await _connect(settings, application=application, pooled=pooled, listen=listen)
+    except asyncpg.PostgresError as error:
+        if pooled or _UNSUPPORTED_PARAMETER not in str(error):
+            raise
+        return await _probe(settings, application=application, pooled=True, listen=listen)
+    try:
+        row = await connection.fetchrow(_SERVER, timeout=settings.connect_timeout)
+        if row["standby"]:
+            raise StoreUnavailable("the server is a standby and takes no writes")
+        if row["read_only"]:
+            raise StoreUnavailable("sessions are read-only here (default_transaction_read_only)")
+    except BaseException:
+        connection.terminate()
+        raise
+    # A pooler answers the start-up with a key of its own: the pid in it is not the pid of the backend.
+    behind_pooler = pooled or row["pid"] != connection.get_server_pid()
+    server = Server(started_at=row["started_at"], timeline=row["timeline"])
+    return Opened(connection=connection, server=server, pooled=behind_pooler)
+
+
+async def _connect(settings: DatabaseSettings, *, application: str, pooled: bool, listen: bool) -> Connection:
+    parameters = {"application_name": application}
+    if not pooled:
+        milliseconds = str(int(settings.statement_timeout * 1000))
+        parameters |= {
+            "default_transaction_isolation": "read committed",
+            "statement_timeout": milliseconds,
+            "idle_in_transaction_session_timeout": milliseconds,
+            "jit": "off",
+        }
+    connection = await asyncpg.connect(
+        dsn_of(settings, listen=listen),
+        timeout=settings.connect_timeout,
+        statement_cache_size=0 if pooled else 200,
+        max_cached_statement_lifetime=0,
+        server_settings=parameters,
+    )
+    keep_alive(connection)
+    return connection
+
+
+def keep_alive(connection: Connection) -> None:
+    """Let the kernel notice a host that vanished: asyncpg sets none of these. A unix socket has none to set."""
+    transport = getattr(connection, "_transport", None)
+    raw = transport.get_extra_info("socket") if transport is not None else None
+    if raw is None or raw.family == getattr(socket, "AF_UNIX", None):
+        return
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 20_000)):
+        if hasattr(socket, option):
+            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+async def _discard(connection: Connection) -> None:
+    try:
+        await connection.close(timeout=CLOSE_SECONDS)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        connection.terminate()
+
+
+def _unavailable(error: Exception) -> StoreUnavailable:
+    ours = translated(error, "connect")
+    if isinstance(ours, StoreUnavailable):
+        return ours
+    return StoreUnavailable(str(ours))

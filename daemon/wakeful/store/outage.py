@@ -1,0 +1,70 @@
+"""The one state of this process towards its database: there, or away since when, and when to try again.
+
+Invariant: while the database is away there is one attempt to connect at a time, with capped, jittered backoff, however
+many loops want it; the first failure and the recovery are told, and a line a minute in between.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Final
+
+import anyio
+
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import DATABASE_LOST, DATABASE_RESTORED
+
+FIRST_PAUSE_SECONDS: Final = 0.5
+LONGEST_PAUSE_SECONDS: Final = 5.0
+REMINDER_SECONDS: Final = 60.0
+
+
+class Outage:
+    """Shared by everything in the process that connects. Used on the event loop only."""
+
+    __slots__ = ("_attempts", "_next_try", "_since", "_telemetry", "_told_at", "turn")
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self.turn = anyio.Lock()
+        self._telemetry = telemetry
+        self._since: float | None = None
+        self._attempts = 0
+        self._next_try = 0.0
+        self._told_at = 0.0
+
+    @property
+    def away(self) -> bool:
+        """Whether the last attempt to use the database failed."""
+        return self._since is not None
+
+    @property
+    def seconds_to_next_try(self) -> float:
+        """How long to wait before the next attempt; 0 while the database is there."""
+        return max(0.0, self._next_try - time.monotonic()) if self.away else 0.0
+
+    def failed(self, error: BaseException) -> None:
+        """Note that a connection could not be made or was lost."""
+        now = time.monotonic()
+        first = self._since is None
+        if self._since is None:
+            self._since = now
+        self._attempts += 1
+        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._attempts - 1, 10))
+        self._next_try = now + pause * random.uniform(0.7, 1.0)
+        if first or now - self._told_at >= REMINDER_SECONDS:
+            self._told_at = now
+            self._telemetry.emit(DATABASE_LOST, error=str(error))
+
+    def succeeded(self) -> None:
+        """Note that a statement went through."""
+        if self._since is None or self.seconds_to_next_try > 0:
+            return
+        seconds = time.monotonic() - self._since
+        attempts, self._attempts, self._since = self._attempts, 0, None
+        self._telemetry.emit(DATABASE_RESTORED, seconds=round(seconds, 1), attempts=attempts)
+
+    async def wait(self, stop: anyio.Event) -> None:
+        """Wait until the next attempt is due, or until `stop` is set."""
+        with anyio.move_on_after(self.seconds_to_next_try):
+            await stop.wait()

@@ -1,0 +1,51 @@
+"""Foreign errors become Wakeful's, here and nowhere else.
+
+Invariant: whatever asyncpg or the operating system raises while a statement runs leaves as a `StoreError`, so that
+loops need to know three things only: the database is away (StoreUnavailable), a value was refused (DataRefused), an
+option was refused (OptionRefused). Anything else is a bug of ours and ends the loop.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+
+from wakeful.errors import DataRefused, OptionRefused, SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
+
+MIGRATE_HINT: Final = "run `wakeful migrate`"
+
+# Conflicts, locks and time-outs: nothing happened, and the same statement may go through in a moment.
+_BUSY: Final = frozenset({"40001", "40P01", "55P03", "57014", "25P03"})
+# Connections, resources, operator intervention, read-only, authentication, I/O: the outage of the process.
+_AWAY_CLASSES: Final = frozenset({"08", "53", "57", "58", "28", "3D", "XX"})
+_AWAY: Final = frozenset({"25006", "42501", "0A000", "26000", "42P05", "55000"})
+_MISSING: Final = frozenset({"42P01", "3F000", "42883", "42703", "42704"})
+
+
+def translated(error: BaseException, statement: str) -> StoreError | SchemaMismatch:
+    """Give the error of ours for one of asyncpg's or of the operating system's, to be raised from it."""
+    if isinstance(error, asyncpg.PostgresError):
+        return _of_server(error, statement)
+    if isinstance(error, asyncpg.DataError):
+        return DataRefused(f"{statement}: {error}")
+    if isinstance(error, (asyncpg.InterfaceError, OSError, TimeoutError, asyncpg.InternalClientError)):
+        reason = str(error) or type(error).__name__
+        return StoreUnavailable(f"{statement}: {reason}")
+    return StoreError(f"{statement}: {type(error).__name__}: {error}")
+
+
+def _of_server(error: asyncpg.PostgresError, statement: str) -> StoreError | SchemaMismatch:
+    state = error.sqlstate or ""
+    message = f"{statement}: {error} [{state}]"
+    if state.startswith("WK"):
+        return OptionRefused(state, error.args[0] if error.args else "", getattr(error, "hint", None))
+    if state in _BUSY:
+        return StoreBusy(message)
+    if state[:2] in _AWAY_CLASSES or state in _AWAY:
+        return StoreUnavailable(message)
+    if state[:2] in {"22", "23"}:
+        return DataRefused(message)
+    if state in _MISSING:
+        return SchemaMismatch(f"the schema does not fit this version of Wakeful ({message}); {MIGRATE_HINT}")
+    return StoreError(message)
