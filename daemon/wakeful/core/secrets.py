@@ -1,0 +1,94 @@
+"""Which settings are secret, what part of them is, and how they are shown to people.
+
+Invariant: what `shown` gives holds neither a password nor the path of a webhook, which is a key by itself
+(F79). Reading the files that secrets stand in is for `wakeful.config`, keeping the values out of logs for
+`telemetry.redaction`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from wakeful.core.settings import Settings
+
+HIDDEN: Final = "***"
+SHORTEST_PATH: Final = 8  # the path of a webhook that is a key; "/" or "/hook" is none
+
+_PASSWORD_KEYS: Final = frozenset({"password", "sslpassword", "passwd"})
+_PASSWORD_OPTION: Final = re.compile(r"(?<=[?&])((?:ssl)?password|passwd)=[^&#]*", re.I)
+_USER_INFO: Final = re.compile(r"(?<=://)([^/?#]*)@")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """One secret setting: its value, or the file that holds it; both are None where it is not given."""
+
+    dotted: str
+    value: str | None
+    file: str | None
+
+
+def secrets_of(settings: Settings) -> Iterator[Secret]:
+    """Give all secret settings, given or not."""
+    database = settings.database
+    yield Secret(dotted="database.dsn", value=database.dsn, file=database.dsn_file)
+    yield Secret(dotted="database.listen_dsn", value=database.listen_dsn, file=database.listen_dsn_file)
+    for name, sink in settings.sinks.items():
+        yield Secret(dotted=f"sinks.{name}.url", value=sink.url, file=sink.url_file)
+
+
+def hidden_values(text: str) -> frozenset[str]:
+    """Give the texts to hide of a DSN (its passwords, however written) or of a URL (all but its host)."""
+    if text.startswith("postgres"):
+        passwords = _passwords(text)
+        return frozenset(form for password in passwords for form in _spellings(password)) - {""}
+    return frozenset({text, *_keys_in(text)})
+
+
+def shown(text: str) -> str:
+    """Give a DSN without its password, or a URL as its host and a hash that tells two of them apart."""
+    if text.startswith("postgres"):
+        return _PASSWORD_OPTION.sub(rf"\1={HIDDEN}", _USER_INFO.sub(_without_password, text, count=1))
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname or ""
+    except ValueError:
+        return f"{HIDDEN} ({digest})"
+    return f"{parts.scheme}://{host}/{HIDDEN} ({digest})"
+
+
+def _without_password(match: re.Match[str]) -> str:
+    user, colon, _ = match[1].partition(":")
+    return f"{user}:{HIDDEN}@" if colon else f"{user}@"
+
+
+def _passwords(dsn: str) -> Iterator[str]:
+    user_info = _USER_INFO.search(dsn)
+    if user_info:
+        yield user_info[1].partition(":")[2]
+    query = dsn.partition("?")[2].partition("#")[0]
+    yield from (value for key, value in parse_qsl(query) if key.lower() in _PASSWORD_KEYS)
+
+
+def _spellings(secret: str) -> tuple[str, ...]:
+    decoded = unquote(secret)
+    return secret, decoded, quote(decoded, safe="")
+
+
+def _keys_in(url: str) -> Iterator[str]:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    tail = url.partition(parts.netloc)[2] if parts.netloc else ""
+    if len(tail) >= SHORTEST_PATH:
+        yield tail
+        yield unquote(tail)
+    if parts.password:
+        yield from _spellings(parts.password)
