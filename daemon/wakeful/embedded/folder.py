@@ -77,7 +77,7 @@ class DataFolder:
 
 @contextmanager
 def held_folder(path: Path) -> Iterator[DataFolder]:
-    """Hold the data folder, made where missing, for this process alone. Raises DataFolderInUse with the holder's pid."""
+    """Hold the data folder, made where missing, for this process alone. Raises DataFolderInUse with its holder."""
     folder = _make_folder(path)
     owner = folder.path / "owner"
     descriptor = _lock(owner, folder)
@@ -91,7 +91,7 @@ def held_folder(path: Path) -> Iterator[DataFolder]:
 
 
 def give_to_owner(descriptor: int, path: Path) -> None:
-    """Give an open file of ours to the owner of the folder `path`, so that root leaves nothing in it that blocks them."""
+    """Give an open file of ours to the owner of the folder `path`, so that root leaves nothing that blocks them."""
     owner = path.stat()
     if os.geteuid() == 0 and owner.st_uid != 0:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
@@ -117,7 +117,7 @@ def clear_leftovers(folder: DataFolder, *, patience: float = _VANISH_SECONDS) ->
 
 
 def _make_folder(path: Path) -> DataFolder:
-    folder = DataFolder(Path(os.path.abspath(path)))
+    folder = DataFolder(path.absolute())
     if (folder.path / "PG_VERSION").exists():
         raise EmbeddedUnavailable(
             f"{folder.path} is a PostgreSQL data folder of somebody else's: choose another"
@@ -168,7 +168,7 @@ def _is_locked_by_us(descriptor: int) -> bool:
 
 def _is_still(owner: Path, descriptor: int) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(owner))
+        return os.path.samestat(os.fstat(descriptor), owner.stat())
     except FileNotFoundError:
         return False
 
