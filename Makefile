@@ -1,0 +1,46 @@
+# Wakeful: `make run` is the demo, `make test` the tests; both set up what they need. `make help` lists the rest.
+# Works with GNU make 3.81. A value is passed on by the environment, never pasted into a command.
+
+.PHONY: help run test check lock bench clean distclean setup-run setup-dev
+
+PYTHON_IN_VENV = .venv/bin/python
+DEMO_DATA = .wakeful
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo "  PYTHON=… names an interpreter, ARGS=\"…\" is passed on: make run ARGS=--once, make test ARGS=\"-k lease\""
+
+run: setup-run ## Run the demo with its own PostgreSQL (DATABASE_URL=… on this command: with that server)
+ifeq ($(origin DATABASE_URL),command line)
+	@exec $(PYTHON_IN_VENV) -m wakeful demo --database "$$DATABASE_URL" $(ARGS)
+else
+	@exec $(PYTHON_IN_VENV) -m wakeful demo $(ARGS)
+endif
+
+test: setup-dev ## Run the tests, with a PostgreSQL of their own
+	@unset DATABASE_URL DATABASE_URL_FILE; exec $(PYTHON_IN_VENV) -m pytest $(ARGS)
+
+check: setup-dev ## Check style, types and import contracts, and run the fast tests
+	$(PYTHON_IN_VENV) -m ruff check .
+	$(PYTHON_IN_VENV) -m ruff format --check .
+	$(PYTHON_IN_VENV) -m mypy daemon/wakeful tests examples
+	.venv/bin/lint-imports
+	$(PYTHON_IN_VENV) -m pytest -q tests/unit tests/architecture
+
+bench: setup-dev ## Measure: drain, wake latency, idle statements
+	@exec $(PYTHON_IN_VENV) -m bench $(ARGS)
+
+lock: ## Write the lock files anew from pyproject.toml (ARGS=--upgrade: with the newest versions)
+	tools/lock.sh $(ARGS)
+
+clean: ## Remove the demo's data, caches and built files
+	@tools/clean.sh
+
+distclean: clean ## Remove the environment .venv, too
+	rm -rf .venv
+
+setup-run:
+	@tools/setup.sh run
+
+setup-dev:
+	@tools/setup.sh dev
