@@ -99,7 +99,7 @@ class _Decoding:
         found = {name: part for name, part in parts.items() if part is not MISSING}
         lacking = [entry for entry in fields(section) if entry.name not in found and _is_required(entry)]
         for dotted in (".".join((*path, entry.name)) for entry in lacking):
-            if dotted not in self.bad:
+            if dotted not in self.bad and ".".join(path) not in self.bad:
                 self.note(dotted, "must be given")
         return MISSING if lacking else section(**found)
 

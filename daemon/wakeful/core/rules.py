@@ -124,7 +124,7 @@ def _lease(settings: Settings) -> Iterator[_Problem]:
         if length < 3 * lease.beat:
             text = f"{_time(length)} is less than three times lease.beat ({_time(lease.beat)})"
             yield (path, "lease.beat"), f"{text}: one lost heartbeat would cost every job"
-    if lease.long < lease.default:
+    if 3 * lease.beat <= lease.long < lease.default:
         text = f"{_time(lease.long)} is less than lease.default ({_time(lease.default)})"
         yield ("lease.long", "lease.default"), text
 
