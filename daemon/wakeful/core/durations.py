@@ -25,7 +25,7 @@ def parse_duration(value: object) -> float:
     if isinstance(value, timedelta):
         return _checked(value.total_seconds(), value)
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"{_shown(value)} is not a duration: {_HINT}")  # noqa: TRY004 -- one class for callers
+        raise ValueError(f"{_shown(value)} is not a duration: {_HINT}")
     if isinstance(value, str):
         return _checked(_parse_text(value), value)
     return _checked(_as_float(value), value)
