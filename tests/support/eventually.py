@@ -1,0 +1,36 @@
+"""Waits for what no signal tells of, such as the state of another session: looks again and again until it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+from support.databases import Connection
+
+_LOOK_SECONDS = 0.01
+T = TypeVar("T")
+
+
+async def eventually(
+    look: Callable[[], Awaitable[T]], *, until: Callable[[T], object] = bool, timeout: float = 10.0
+) -> T:
+    """Look until what is seen satisfies `until`, and give it. Raises AssertionError after `timeout` seconds."""
+    with anyio.move_on_after(timeout):
+        while not until(seen := await look()):
+            await anyio.sleep(_LOOK_SECONDS)
+        return seen
+    last = await look()
+    raise AssertionError(f"did not come true within {timeout} s; last seen: {last!r}")
+
+
+async def blocked(observer: Connection, session: Connection) -> tuple[int, ...]:
+    """Wait until the session waits for a lock, and give the pids of those that it waits for."""
+    pid = session.get_server_pid()
+
+    async def blockers() -> tuple[int, ...]:
+        found = await observer.fetchval("select pg_blocking_pids($1)", pid)
+        return tuple(found)
+
+    return await eventually(blockers)
