@@ -97,6 +97,7 @@ create table wakeful.ready (
     run_no              integer     not null default 0,
     handed_back         integer     not null default 0,
     snoozed             integer     not null default 0,
+    snoozed_for         interval    not null default '0',
     lost                integer     not null default 0,
     last_error          text,
     errors              jsonb       not null default '[]',
@@ -134,6 +135,7 @@ create table wakeful.scheduled (
     run_no       integer     not null default 0,
     handed_back  integer     not null default 0,
     snoozed      integer     not null default 0,
+    snoozed_for  interval    not null default '0',
     lost         integer     not null default 0,
     last_error   text,
     errors       jsonb       not null default '[]',
@@ -165,6 +167,7 @@ create table wakeful.dead (
     run_no       integer     not null,
     handed_back  integer     not null,
     snoozed      integer     not null,
+    snoozed_for  interval    not null,
     lost         integer     not null,
     last_error   text,
     errors       jsonb       not null,
@@ -201,6 +204,7 @@ create table wakeful.finished (
     run_no       integer     not null,
     handed_back  integer     not null,
     snoozed      integer     not null,
+    snoozed_for  interval    not null,
     lost         integer     not null,
     last_error   text,
     errors       jsonb       not null,
@@ -296,6 +300,7 @@ begin
             ('run_no', 'Claims so far; only grows, so that outside systems can fence with it'),
             ('handed_back', 'Times that a stopping daemon gave it back'),
             ('snoozed', 'Times that it asked to run later'),
+            ('snoozed_for', 'Time that it asked to wait in all; bounded'),
             ('lost', 'Times that its owner died'),
             ('last_error', 'Why the last attempt failed'),
             ('errors', 'The last ten failures: at, attempt, run_no, type, message, traceback'),
@@ -791,6 +796,7 @@ begin
             least(d.run_no::bigint + (d.verb = 'unserved')::integer, 2147483647)::integer as run_no_now,
             least(d.lost::bigint + (d.verb = 'lose')::integer, 2147483647)::integer as lost_now,
             least(d.snoozed::bigint + (d.verb = 'snooze')::integer, 2147483647)::integer as snoozed_now,
+            d.snoozed_for + case when d.verb = 'snooze' then d.delay else interval '0' end as snoozed_for_now,
             least(d.handed_back::bigint + (d.verb = 'hand_back')::integer, 2147483647)::integer as handed_back_now
         from departing d
     ),
@@ -818,34 +824,34 @@ begin
     due_now as (
         insert into wakeful.ready (
             lane_id, pos, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
-            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at, moved_by)
+            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, snoozed_for, lost, last_error, errors, created_at, moved_by)
         select
             f.lane_now, nextval('wakeful.position'), f.job_id, f.job_type, f.queue, f.priority, f.subject, f.dedupe_key, f.payload,
             f.max_attempts, f.deadline, f.tags, f.meta, f.group_key, f.limit_key, now(), f.attempts_now, f.run_no_now,
-            f.handed_back_now, f.snoozed_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token
+            f.handed_back_now, f.snoozed_now, f.snoozed_for_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token
         from fate f
         where f.fate = 'PENDING' and f.delay = interval '0'
     ),
     due_later as (
         insert into wakeful.scheduled (
             lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
-            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at, moved_by)
+            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, snoozed_for, lost, last_error, errors, created_at, moved_by)
         select
             f.lane_now, f.job_id, f.job_type, f.queue, f.priority, f.subject, f.dedupe_key, f.payload, f.max_attempts, f.deadline,
             f.tags, f.meta, f.group_key, f.limit_key, clock_timestamp() + f.delay, f.attempts_now, f.run_no_now, f.handed_back_now,
-            f.snoozed_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token
+            f.snoozed_now, f.snoozed_for_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token
         from fate f
         where f.fate = 'PENDING' and f.delay > interval '0'
     ),
     unwanted as (
         insert into wakeful.finished (
             slot, lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
-            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at, moved_by,
+            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, snoozed_for, lost, last_error, errors, created_at, moved_by,
             status, instance_id, started_at, finished_at)
         select
             wakeful.finished_slot(now()), f.lane_id, f.job_id, f.job_type, f.queue, f.priority, f.subject, f.dedupe_key, f.payload,
             f.max_attempts, f.deadline, f.tags, f.meta, f.group_key, f.limit_key, f.run_after, f.attempts_now, f.run_no_now,
-            f.handed_back_now, f.snoozed_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token,
+            f.handed_back_now, f.snoozed_now, f.snoozed_for_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token,
             'CANCELLED', f.owner, f.started_at, clock_timestamp()
         from fate f
         where f.fate = 'CANCELLED'
@@ -853,12 +859,12 @@ begin
     died as (
         insert into wakeful.dead (
             lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
-            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at, moved_by,
+            group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, snoozed_for, lost, last_error, errors, created_at, moved_by,
             cause, instance_id, started_at, finished_at)
         select
             f.lane_id, f.job_id, f.job_type, f.queue, f.priority, f.subject, f.dedupe_key, f.payload, f.max_attempts, f.deadline,
             f.tags, f.meta, f.group_key, f.limit_key, f.run_after, f.attempts_now, f.run_no_now, f.handed_back_now, f.snoozed_now,
-            f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token,
+            f.snoozed_for_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token,
             case f.verb when 'lose' then 'lost' when 'refuse' then 'refused' else 'attempts' end,
             f.owner, f.started_at, clock_timestamp()
         from fate f
@@ -1321,11 +1327,11 @@ begin
     -- The delete above gave the transaction its id, so the position comes after it.
     insert into wakeful.ready (
         lane_id, pos, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
-        group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at)
+        group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, snoozed_for, lost, last_error, errors, created_at)
     values (
         wakeful.lane_id(back.queue, back.priority, back.job_type, back.limit_key, false), nextval('wakeful.position'), back.job_id,
         back.job_type, back.queue, back.priority, back.subject, back.dedupe_key, back.payload, back.max_attempts, back.deadline,
-        back.tags, back.meta, back.group_key, back.limit_key, clock_timestamp(), 0, back.run_no, 0, 0, 0, back.last_error,
+        back.tags, back.meta, back.group_key, back.limit_key, clock_timestamp(), 0, back.run_no, 0, 0, interval '0', 0, back.last_error,
         back.errors, back.created_at);
     perform wakeful.noted('requeue', back.job_id::text, jsonb_build_object('attempts', back.attempts, 'lost', back.lost));
     perform wakeful.notify_lanes(array[wakeful.lane_id(back.queue, back.priority, back.job_type, back.limit_key, false)]);

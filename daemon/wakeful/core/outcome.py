@@ -89,4 +89,11 @@ class Discarded:
     alerts: tuple[AlertRequest, ...] = ()
 
 
-Outcome = Done | Failed | Snoozed | HandedBack | Discarded
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fenced:
+    """Our own lease was about to run out: the job is given up as a lost owner's, attempt returned, `lost` counted."""
+
+    reason: str
+
+
+Outcome = Done | Failed | Snoozed | HandedBack | Discarded | Fenced

@@ -9,9 +9,6 @@ due as materialized (
     where r.lane_id = $1
       and r.owner is null
       and exists (select from wakeful.instance i where i.instance_id = $3 and i.incarnation = $4 and i.state = 'live')
-      and not exists (
-          select from wakeful.queue q
-          where q.paused_at is not null and q.name = r.queue)
       and (select count(*) from hurried) >= 0
     order by r.lane_id, r.pos
     limit $2
@@ -28,5 +25,5 @@ from due
 where r.lane_id = $1 and r.pos = due.pos
 returning
     r.pos, r.job_id, r.job_type, r.queue, r.priority, r.subject, r.payload::text as payload_text, r.attempts, r.max_attempts,
-    r.run_no, r.lost, r.snoozed, extract(epoch from r.deadline)::double precision as deadline_s, r.tags, r.meta::text as meta_text,
+    r.run_no, r.lost, extract(epoch from r.snoozed_for)::double precision as snoozed_s, extract(epoch from r.deadline)::double precision as deadline_s, r.tags, r.meta::text as meta_text,
     r.created_at, r.started_at, extract(epoch from r.started_at - r.run_after)::double precision as wait_s

@@ -38,12 +38,12 @@ freed as (
 kept as (
     insert into wakeful.finished (
         slot, lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
-        group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, lost, last_error, errors, created_at, moved_by,
+        group_key, limit_key, run_after, attempts, run_no, handed_back, snoozed, snoozed_for, lost, last_error, errors, created_at, moved_by,
         status, result, degraded, instance_id, started_at, finished_at)
     select
         (select wakeful.finished_slot(now())), g.lane_id, g.job_id, g.job_type, g.queue, g.priority, g.subject, g.dedupe_key,
         g.payload, g.max_attempts, g.deadline, g.tags, g.meta, g.group_key, g.limit_key, g.run_after, g.attempts, g.run_no,
-        g.handed_back, g.snoozed, g.lost, g.last_error, g.errors, g.created_at, g.claim, 'DONE', h.result::jsonb,
+        g.handed_back, g.snoozed, g.snoozed_for, g.lost, g.last_error, g.errors, g.created_at, g.claim, 'DONE', h.result::jsonb,
         case when h.degraded is null then '{}' else array(select jsonb_array_elements_text(h.degraded::jsonb)) end,
         g.owner, g.started_at, clock_timestamp()
     from gone g
