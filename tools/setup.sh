@@ -175,7 +175,7 @@ explain() {
     elif logged 'DO NOT MATCH THE HASHES'; then
         fail "a package is not the one that $lock names: see $log, and don't go on before you know why"
     fi
-    fail "pip failed ($(last_line "$(grep -E 'ERROR' "$log" || tail -n 1 "$log")")): see $log"
+    fail "pip failed ($(last_line "$(sed -n 's/.*ERROR: //p' "$log")")): see $log"
 }
 
 logged() {

@@ -69,7 +69,7 @@ class Place:
 
 @contextmanager
 def placed(folder: DataFolder, binaries_folder: Path | None) -> Iterator[Place]:
-    """Choose the user and the binaries for a held data folder, and make the socket folder. Raises EmbeddedUnavailable."""
+    """Choose user and binaries for a held data folder, and make a socket folder. Raises EmbeddedUnavailable."""
     owner = folder.path.stat()
     identity = choose_identity(owner.st_uid, owner.st_gid)
     found = find_binaries(binaries_folder, major=folder.major())
