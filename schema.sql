@@ -583,8 +583,8 @@ comment on column wakeful.alert_delivery.leased_until is 'Until when nobody else
 comment on column wakeful.alert_delivery.last_answer is 'What the receiver said last, shortened';
 comment on column wakeful.alert_delivery.created_at is 'When it was made';
 comment on column wakeful.alert_delivery.delivered_at is 'When the receiver accepted it';
--- Serves lease_deliveries.sql: what is due.
-create index alert_delivery_due on wakeful.alert_delivery (next_try_at) where state = 'pending';
+-- Serves lease_deliveries.sql and look_at_outbox.sql: what is due for one sink.
+create index alert_delivery_due on wakeful.alert_delivery (sink, next_try_at) where state = 'pending';
 
 create table wakeful.audit (
     audit_id    bigint      generated always as identity,
