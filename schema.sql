@@ -734,9 +734,9 @@ begin
         return row ('WK006', 'max_attempts is ' || max_attempts, 'Use 1 to 1000.')::wakeful.fault;
     elsif deadline is not null and (extract(epoch from deadline) <= 0 or extract(epoch from deadline) > 2592000) then
         return row ('WK007', 'deadline is ' || deadline, 'Give the longest time one attempt may run: more than 0, at most 30 days.')::wakeful.fault;
-    elsif tags is not null and (cardinality(tags) > 20 or array_position(tags, null) is not null
+    elsif tags is not null and (array_ndims(tags) > 1 or cardinality(tags) > 20 or array_position(tags, null) is not null
                                 or octet_length(array_to_string(tags, '')) > 2000) then
-        return row ('WK008', 'tags are more than 20, or longer than 2000 bytes together, or contain null', 'Use a few short labels.')::wakeful.fault;
+        return row ('WK008', 'tags are more than 20, or longer than 2000 bytes together, or nested, or contain null', 'Use a few short labels.')::wakeful.fault;
     elsif meta is not null and (jsonb_typeof(meta) <> 'object' or octet_length(meta::text) > 16384) then
         return row ('WK008', 'meta is not a JSON object of at most 16384 bytes', 'Keep data in the payload; meta is for a traceparent and the like.')::wakeful.fault;
     end if;
@@ -1182,7 +1182,7 @@ begin
         select i.*
         from unnest(items) as i
         where not exists (select from unnest(settled) as s where s.ordinal = i.ordinal)
-        order by i.dedupe_key
+        order by i.dedupe_key, i.ordinal
     loop
         select e.job_id, e.created
         into taken
@@ -1239,7 +1239,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
     ended  text;
-    rounds integer := case when current_setting('transaction_isolation') = 'read committed' then 10 else 1 end;
+    rounds integer := case when current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then 10 else 1 end;
     fault  wakeful.fault := wakeful.name_fault('reason', nullif(cancel.reason, ''), 1000);
 begin
     if fault is not null then
@@ -1295,7 +1295,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     back   wakeful.ready;
     holder uuid;
-    rounds integer := case when current_setting('transaction_isolation') = 'read committed' then 10 else 1 end;
+    rounds integer := case when current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then 10 else 1 end;
 begin
     for round in 1..rounds loop
         delete from wakeful.dead d where d.job_id = requeue.job_id
