@@ -1,0 +1,176 @@
+"""The attempts that run here now, and the one timer that ends those that must not run on.
+
+Invariant: a stop is asked for with its reason first, then delivered, again and again, until the handler has ended; the
+reason, not the exception, decides what becomes of the attempt. A handler that does not end keeps its row: its worker is
+replaced, up to a bound, and the attempt fails only when the grace is over (I13, F35). No handler can hold a timer up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+import anyio
+
+from wakeful.aio.periodic import pause
+from wakeful.errors import JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
+from wakeful.handlers.control import AttemptControl, StopReason
+from wakeful.runtime.holdings import Holding
+from wakeful.runtime.lease import INTERRUPT_AT, Lease
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import JOB_CANCEL_REQUESTED, JOB_OVERLAPPED, JOB_STUCK, LEASE_FENCED
+
+TICK_SECONDS: Final = 0.05
+STUCK_SECONDS: Final = 1.0
+AGAIN_SECONDS: Final = 0.5
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Attempt:
+    """One running attempt. Monotonic seconds; `asked` is when its stop was first asked for."""
+
+    holding: Holding
+    control: AttemptControl
+    worker: asyncio.Task[object]
+    on_loop: bool
+    deadline: float
+    grace: float
+    asked: float | None = None
+    delivered: float = 0.0
+    fenced: bool = False
+    stuck: bool = False
+    replaced: bool = False
+    given_up: bool = False
+
+    @property
+    def job_id(self) -> UUID:
+        """Id of its job."""
+        return self.holding.job_id
+
+
+@dataclass(slots=True, kw_only=True)
+class Overseeing:
+    """What the overseer may do: `replace` a stuck worker (False past the bound), `give_up` an attempt after its grace."""
+
+    lease: Lease
+    telemetry: Telemetry
+    replace: Callable[[Attempt], bool]
+    give_up: Callable[[Attempt], None]
+
+
+@dataclass(slots=True)
+class Attempts:
+    """The running attempts by job id. Used on the event loop only."""
+
+    running: dict[UUID, Attempt] = field(default_factory=dict)
+    interrupting: bool = False
+
+    def begin(self, attempt: Attempt) -> None:
+        """A handler is about to be called."""
+        self.running[attempt.job_id] = attempt
+
+    def end(self, attempt: Attempt) -> None:
+        """The handler has ended: nothing is delivered to its worker any more."""
+        if self.running.get(attempt.job_id) is attempt:
+            del self.running[attempt.job_id]
+
+    @property
+    def stuck(self) -> list[Attempt]:
+        """Attempts whose handler does not end although it was asked to."""
+        return [one for one in self.running.values() if one.stuck]
+
+    def cancel(self, job_id: UUID, reason: StopReason) -> Attempt | None:
+        """Ask one attempt to stop; None where it does not run here, or was asked before."""
+        attempt = self.running.get(job_id)
+        if attempt is None or attempt.control.cancelled:
+            return None
+        ask(attempt, reason)
+        return attempt
+
+    def interrupt_all(self) -> None:
+        """Ask all attempts to stop, since the process does."""
+        self.interrupting = True
+        for attempt in list(self.running.values()):
+            ask(attempt, JobInterrupted("the process is stopping"))
+
+
+def ask(attempt: Attempt, reason: StopReason) -> None:
+    """Ask an attempt to stop, and deliver it at once; the first reason stands."""
+    attempt.control.cancel(reason)
+    attempt.asked = attempt.asked or time.monotonic()
+    deliver(attempt)
+
+
+def deliver(attempt: Attempt) -> None:
+    """Cancel what the handler waits for. A thread can't be: it looks at `job.cancelled`."""
+    attempt.delivered = time.monotonic()
+    if attempt.on_loop:
+        attempt.worker.cancel()
+
+
+async def run_overseer(attempts: Attempts, overseeing: Overseeing, stop: anyio.Event) -> None:
+    """Watch deadlines, leases and stubborn handlers until `stop` is set."""
+    while not await pause(stop, TICK_SECONDS):
+        oversee(attempts, overseeing)
+
+
+def oversee(attempts: Attempts, overseeing: Overseeing, now: float | None = None) -> None:
+    """One look at every running attempt."""
+    at = time.monotonic() if now is None else now
+    silent = overseeing.lease.silent()
+    for attempt in list(attempts.running.values()):
+        if attempt.asked is None:
+            _look_at_limits(attempt, overseeing, at=at, silent=silent)
+        else:
+            _press(attempt, overseeing, at=at)
+
+
+def _look_at_limits(attempt: Attempt, overseeing: Overseeing, *, at: float, silent: float) -> None:
+    if at >= attempt.deadline:
+        ask(attempt, JobDeadlineExceeded(f"ran for more than {attempt.holding.job.deadline:g} s"))
+    elif silent >= INTERRUPT_AT * attempt.holding.lease:
+        attempt.fenced = True
+        _tell(overseeing.telemetry, LEASE_FENCED, attempt, stage="running", silent_seconds=round(silent, 1))
+        ask(attempt, LeaseLost(f"no heartbeat got through for {silent:.0f} s"))
+
+
+def _press(attempt: Attempt, overseeing: Overseeing, *, at: float) -> None:
+    assert attempt.asked is not None
+    over = at - attempt.asked
+    if over >= STUCK_SECONDS and not attempt.stuck:
+        attempt.stuck = True
+        kind = "async" if attempt.on_loop else "thread"
+        _tell(overseeing.telemetry, JOB_STUCK, attempt, over_seconds=round(over, 1), kind=kind)
+    if attempt.stuck and not attempt.replaced:
+        attempt.replaced = overseeing.replace(attempt)
+    if attempt.on_loop and at - attempt.delivered >= AGAIN_SECONDS:
+        deliver(attempt)
+    if over >= attempt.grace and not attempt.given_up:
+        attempt.given_up = True
+        _tell(overseeing.telemetry, JOB_OVERLAPPED, attempt, over_seconds=round(over, 1))
+        overseeing.give_up(attempt)
+
+
+def request_cancel(attempts: Attempts, telemetry: Telemetry, job_id: UUID) -> None:
+    """An operator or producer asked that this job end."""
+    attempt = attempts.cancel(job_id, JobCancelled("cancelled on request"))
+    if attempt is not None:
+        _tell(telemetry, JOB_CANCEL_REQUESTED, attempt)
+
+
+def _tell(telemetry: Telemetry, event: object, attempt: Attempt, **fields: object) -> None:
+    job = attempt.holding.job
+    telemetry.emit(
+        event,  # type: ignore[arg-type]
+        job_id=str(job.job_id),
+        job_type=job.job_type,
+        queue=job.queue,
+        subject=job.subject,
+        run_no=job.run_no,
+        attempt=job.attempts,
+        **fields,
+    )

@@ -1,0 +1,127 @@
+"""The heartbeat: one an instance, every few seconds, from a thread of its own with a connection of its own.
+
+Invariant: nothing that a handler does to the event loop stops a beat (F27); each beat also looks the held rows up by
+primary key, so that cancellations arrive and lost claims are seen (I8). What was found is posted to the event loop; the
+thread itself changes nothing but the lease. It ends last, when every result is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from wakeful.core.settings import DatabaseSettings
+from wakeful.errors import SchemaMismatch, StoreError
+from wakeful.runtime.holdings import Holding, Holdings
+from wakeful.runtime.lease import Lease, Owner, suspended_clock
+from wakeful.store import instances
+from wakeful.store.database import Database, open_database
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import BEAT_FAILED, BEAT_RESTORED
+
+JOIN_SECONDS: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """What one beat found out: `deposed` names an owner that is dead; the lists are of claims held by this process."""
+
+    deposed: Owner | None = None
+    lost: Sequence[Holding] = ()
+    cancelled: Sequence[Holding] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beating:
+    """The thread's collaborators. `post` is called in the thread, with what is to be done on the event loop."""
+
+    settings: DatabaseSettings
+    interval: float
+    lease: Lease
+    holdings: Holdings
+    telemetry: Telemetry
+    post: Callable[[Pulse], None]
+
+
+class Heart:
+    """The thread, once it runs."""
+
+    def __init__(self, beating: Beating) -> None:
+        self._beating = beating
+        self._silent_told = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: anyio.Event | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="wakeful-beat", daemon=True)
+
+    def start(self) -> None:
+        """Beat from now on."""
+        self._thread.start()
+        self._ready.wait(JOIN_SECONDS)
+
+    def stop(self) -> None:
+        """End the thread, within a bound: a connection that hangs is left to the end of the process."""
+        if self._loop is not None and self._stop is not None:
+            with suppress(RuntimeError):  # its loop has ended by itself
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(JOIN_SECONDS)
+
+    def _run(self) -> None:
+        anyio.run(self._beat_on, backend="asyncio")
+
+    async def _beat_on(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = anyio.Event()
+        self._ready.set()
+        # Its own bus: the state of the database is told by the main thread's connections.
+        async with open_database(
+            self._beating.settings, Telemetry(), connections=1, application="wakeful beat"
+        ) as database:
+            await self._beat_until_stopped(database, self._stop)
+
+    async def _beat_until_stopped(self, database: Database, stop: anyio.Event) -> None:
+        while not stop.is_set():
+            with anyio.move_on_after(self._beating.interval):
+                await stop.wait()
+            owner = self._beating.lease.owner
+            if owner is not None and not stop.is_set():
+                await self._beat_once(database, owner)
+
+    async def _beat_once(self, database: Database, owner: Owner) -> None:
+        beating, sent = self._beating, suspended_clock()
+        try:
+            alive = await instances.beat(database, owner.pair, deadline=beating.interval)
+            if not alive:
+                beating.post(Pulse(deposed=owner))
+                return
+            silent = beating.lease.silent()
+            beating.lease.beaten(owner, sent=sent)
+            self._tell_restored(silent)
+            await self._look(database)
+        except (StoreError, SchemaMismatch) as error:
+            self._silent_told = True
+            silent = round(beating.lease.silent(), 1)
+            beating.telemetry.emit(BEAT_FAILED, error=str(error), silent_seconds=silent)
+
+    def _tell_restored(self, silent: float) -> None:
+        if self._silent_told:
+            self._silent_told = False
+            self._beating.telemetry.emit(BEAT_RESTORED, silent_seconds=round(silent, 1))
+
+    async def _look(self, database: Database) -> None:
+        held = [one for one in self._beating.holdings.snapshot() if one.stage != "ending"]
+        if not held:
+            return
+        holding, cancelled = await instances.look_up_held(database, held, deadline=self._beating.interval)
+        pulse = Pulse(
+            lost=[one for n, one in enumerate(held) if n not in holding],
+            cancelled=[held[n] for n in sorted(cancelled)],
+        )
+        if pulse.lost or pulse.cancelled:
+            self._beating.post(pulse)

@@ -1,0 +1,223 @@
+"""The one claimer of an instance: finds lanes with work, shares the free workers among them, claims.
+
+Invariant: never more is claimed than can start within about 50 ms; a token is registered before its statement is sent,
+so that a lost reply loses no job (I8); nothing is claimed after the stop event is set, or while the lease is in doubt.
+Which job runs where is the crew's, what it does is the executor's.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from wakeful.aio.wakeup import Wakeup
+from wakeful.core.pace import Pace
+from wakeful.core.settings import PollSettings
+from wakeful.core.turns import Demand, Turns
+from wakeful.errors import StoreUnavailable
+from wakeful.runtime.crew import Crew
+from wakeful.runtime.holdings import Holding, Holdings
+from wakeful.runtime.lease import Lease, Owner, new_token
+from wakeful.store import jobs as store
+from wakeful.store.database import Database
+from wakeful.store.jobs import Claimed, Lane
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import CLAIM_FAILED, JOB_CLAIMED, LANES_CLAIMED
+
+HOT_ROUND: Final = 20
+HOT_SECONDS: Final = 4.0
+HOT_MARK_SECONDS: Final = 0.5
+HOT_POLL_SECONDS: Final = (0.02, 0.05)
+DOUBT_SECONDS: Final = 120.0
+QUIETER: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What this instance claims: job types (None: every type), queues (None: every one) and its caps by queue."""
+
+    job_types: Sequence[str] | None
+    queues: Sequence[str] | None
+    caps: Mapping[str, int]
+    lease_of: Callable[[str], float]
+    shortest_lease: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Claiming:
+    """The claimer's collaborators, and what it remembers between rounds."""
+
+    database: Database
+    crew: Crew
+    holdings: Holdings
+    lease: Lease
+    scope: Scope
+    pace: Pace
+    bell: Wakeup
+    telemetry: Telemetry
+    is_open: Callable[[], bool] = lambda: True
+    turns: Turns = field(default_factory=Turns)
+    hot_until: float = 0.0
+    marked_at: float = 0.0
+
+
+async def run_claimer(claiming: Claiming, stop: anyio.Event, *, poll: PollSettings, turned: Callable[[], None]) -> None:
+    """Claim until `stop` is set; every round that found nothing waits for the bell, or for the next poll."""
+    rest = poll.min
+    while not stop.is_set():
+        turned()
+        try:
+            again, found = await claim_round(claiming)
+        except StoreUnavailable as error:
+            claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
+            await claiming.database.available(stop)
+            continue
+        if again:
+            continue
+        rest = poll.min if found else min(rest * QUIETER, poll.max)
+        await _rest(claiming, stop, rest)
+
+
+async def claim_round(claiming: Claiming) -> tuple[bool, int]:
+    """One look at the lanes and one claim for each that gets a share; (more may be there, jobs claimed)."""
+    owner = claiming.lease.owner
+    if owner is None or not claiming.is_open() or not claiming.lease.may_start(claiming.scope.shortest_lease):
+        return False, 0
+    await release_doubts(claiming)
+    claiming.crew.wanted = claiming.crew.free == 0
+    if claiming.crew.wanted:
+        return False, 0
+    began = time.monotonic()
+    lanes = await store.find_lanes(
+        claiming.database, job_types=claiming.scope.job_types, queues=claiming.scope.queues
+    )
+    shares = shares_of(claiming, lanes)
+    full, found = await _claim_shares(claiming, owner, lanes, shares)
+    if shares:
+        seconds = time.monotonic() - began
+        claiming.telemetry.emit(LANES_CLAIMED, lanes=len(shares), jobs=found, seconds=round(seconds, 4))
+    claiming.crew.wanted = full or (bool(lanes) and not found)
+    return full and claiming.crew.free > 0, found
+
+
+def shares_of(claiming: Claiming, lanes: Sequence[Lane]) -> list[tuple[Demand, int]]:
+    """How many jobs to claim from each lane: its turn of the free workers, and what fast types can start soon."""
+    demands = {lane.lane_id: _demand(claiming, lane) for lane in lanes}
+    shared = claiming.turns.share(claiming.crew.free, list(demands.values()))
+    types = {lane.lane_id: lane.job_type for lane in lanes}
+    shares = []
+    for lane_id, slots in shared:
+        demand = demands[lane_id]
+        ahead = claiming.pace.ahead(types[lane_id], claiming.crew.concurrency) // len(shared)
+        shares.append((demand, min(demand.most, slots + ahead)))
+    return shares
+
+
+def _demand(claiming: Claiming, lane: Lane) -> Demand:
+    most = 1_000_000
+    if lane.queue in claiming.scope.caps:
+        most = max(0, claiming.scope.caps[lane.queue] - claiming.holdings.by_queue()[lane.queue])
+    if lane.suspect:
+        most = 0 if claiming.holdings.has_suspect() else 1
+    return Demand(lane_id=lane.lane_id, priority=lane.priority, waiting=lane.waiting, most=most)
+
+
+async def _claim_shares(
+    claiming: Claiming, owner: Owner, lanes: Sequence[Lane], shares: Sequence[tuple[Demand, int]]
+) -> tuple[bool, int]:
+    by_id = {lane.lane_id: lane for lane in lanes}
+    found, full = 0, False
+    busy: list[int] = []
+    for demand, asked in shares:
+        lane = by_id[demand.lane_id]
+        asked = min(asked, _demand(claiming, lane).most)
+        if asked == 0:
+            continue
+        got = await claim_lane(claiming, owner, lane, asked)
+        found += got
+        full = full or got == asked
+        if got < asked:
+            claiming.turns.refund(demand, asked - got)
+        if got >= HOT_ROUND:
+            busy.append(lane.lane_id)
+    if busy:
+        await _keep_hot(claiming, busy)
+    return full, found
+
+
+async def claim_lane(claiming: Claiming, owner: Owner, lane: Lane, limit: int) -> int:
+    """Claim from one lane and hand the jobs to the crew; gives how many. A lost reply leaves a doubt (I8)."""
+    token = new_token()
+    hurried = claiming.pace.is_short(lane.job_type)
+    try:
+        claimed = await store.claim(
+            claiming.database, lane.lane_id, limit, owner=owner.pair, token=token, hurried=hurried
+        )
+    except StoreUnavailable:
+        claiming.holdings.doubt(lane.lane_id, token, until=time.monotonic() + DOUBT_SECONDS)
+        raise
+    holdings = [_holding(claiming, lane, one) for one in claimed]
+    claiming.holdings.add(holdings)
+    for holding in holdings:
+        _tell(claiming.telemetry, holding)
+        claiming.crew.put(holding)
+    return len(holdings)
+
+
+async def release_doubts(claiming: Claiming) -> None:
+    """Give back what claims with lost replies took; asked again until such a claim can't commit any more."""
+    for doubt in claiming.holdings.doubts():
+        await store.release_claim(claiming.database, doubt.lane_id, doubt.token)
+
+
+def _holding(claiming: Claiming, lane: Lane, claimed: Claimed) -> Holding:
+    return Holding(
+        job=claimed.job,
+        lease=claiming.scope.lease_of(claimed.job.job_type),
+        wait=claimed.wait,
+        snoozed=claimed.snoozed,
+        suspect=lane.suspect,
+        claimed_at=claimed.claimed_at,
+    )
+
+
+async def _keep_hot(claiming: Claiming, lanes: Sequence[int]) -> None:
+    now = time.monotonic()
+    claiming.hot_until = now + HOT_SECONDS
+    if now - claiming.marked_at >= HOT_MARK_SECONDS:
+        claiming.marked_at = now
+        await store.mark_hot(claiming.database, lanes)
+
+
+async def _rest(claiming: Claiming, stop: anyio.Event, seconds: float) -> None:
+    """Wait for the bell; hot lanes notify nobody, so they are polled, for two seconds beyond their mark (I18)."""
+    if time.monotonic() < claiming.hot_until:
+        seconds = random.uniform(*HOT_POLL_SECONDS)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_ring_at_stop, claiming.bell, stop)
+        await claiming.bell.wait(seconds * random.uniform(0.8, 1.0))
+        group.cancel_scope.cancel()
+
+
+async def _ring_at_stop(bell: Wakeup, stop: anyio.Event) -> None:
+    await stop.wait()
+    bell.ring()
+
+
+def _tell(telemetry: Telemetry, holding: Holding) -> None:
+    job = holding.job
+    telemetry.emit(
+        JOB_CLAIMED,
+        job_id=str(job.job_id),
+        job_type=job.job_type,
+        queue=job.queue,
+        subject=job.subject,
+        run_no=job.run_no,
+        attempt=job.attempts,
+        wait_ms=round(holding.wait * 1000),
+    )

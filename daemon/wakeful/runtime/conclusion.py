@@ -1,0 +1,110 @@
+"""One attempt's end, on its way into the database: what is to be written, and who wants to know that it was.
+
+Invariant: a conclusion is settled exactly once, as *landed* (the database has taken it, now or by an earlier try whose
+reply was lost), *lost* (another claim or none holds the job) or *unknown* (no trace is left).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from wakeful.core import jsontext
+from wakeful.core.outcome import (
+    AlertRequest,
+    Discarded,
+    Done,
+    ErrorEntry,
+    Failed,
+    Fenced,
+    FollowUp,
+    HandedBack,
+    Outcome,
+    Snoozed,
+)
+from wakeful.runtime.holdings import Holding
+from wakeful.store.jobs import Finish, Settlement, Verb
+
+Fate = Literal["DONE", "PENDING", "DEAD", "CANCELLED", "lost", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """What became of a conclusion; `delay` (seconds) is for a PENDING job."""
+
+    fate: Fate
+    delay: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Conclusion:
+    """The outcome of an attempt that ran for `run` seconds; `landed` is called once, when it is settled."""
+
+    holding: Holding
+    outcome: Outcome
+    run: float = 0.0
+    landed: Callable[[Landing], None] | None = None
+
+    @property
+    def extras(self) -> tuple[tuple[FollowUp, ...], tuple[AlertRequest, ...]]:
+        """Follow-up jobs and alerts that are committed together with it."""
+        match self.outcome:
+            case Done():
+                return self.outcome.follow_ups, self.outcome.alerts
+            case Failed() | Discarded():
+                return (), self.outcome.alerts
+            case _:
+                return (), ()
+
+    @property
+    def alone(self) -> bool:
+        """Whether it needs a transaction of its own, since what it brings along may wait for a lock (I2)."""
+        return any(self.extras)
+
+    def as_finish(self) -> Finish:
+        """The row of finish_jobs, for a Done."""
+        assert isinstance(self.outcome, Done)
+        degraded = jsontext.dumps(list(self.outcome.degraded)) if self.outcome.degraded else None
+        return Finish(
+            pos=self.holding.pos,
+            claim=self.holding.claim,
+            result=self.outcome.result_text,
+            degraded=degraded,
+            keep=self.outcome.history,
+        )
+
+    def as_settlement(self) -> Settlement:
+        """The row of settle_jobs, for everything but a Done."""
+        verb, reason, entry, delay = _settlement(self.outcome)
+        return Settlement(
+            pos=self.holding.pos,
+            claim=self.holding.claim,
+            verb=verb,
+            reason=reason,
+            entry=None if entry is None else _entry_text(entry),
+            delay=delay,
+        )
+
+
+def _settlement(outcome: Outcome) -> tuple[Verb, str | None, ErrorEntry | None, float]:
+    match outcome:
+        case Failed():
+            verb: Verb = "fail" if outcome.retry else "refuse"
+            return verb, outcome.error.summary, outcome.error, outcome.delay
+        case Snoozed():
+            return "snooze", None, None, outcome.delay
+        case HandedBack():
+            return "hand_back" if outcome.counted else "put_back", None, None, outcome.delay
+        case Discarded():
+            return "discard", outcome.reason, None, 0.0
+        case Fenced():
+            return "lose", outcome.reason, None, 0.0
+        case Done():
+            raise AssertionError("a Done is a row of finish_jobs")
+        case _:
+            assert_never(outcome)
+
+
+def _entry_text(entry: ErrorEntry) -> str:
+    return jsontext.dumps({"type": entry.type, "message": entry.message, "traceback": entry.traceback})

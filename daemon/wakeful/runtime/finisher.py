@@ -1,0 +1,190 @@
+"""The finisher: gathers what attempts came to, and has it written together.
+
+Invariant: a worker is free when it has handed its conclusion over; the conclusion is kept until the database has taken
+it, however late, and only the fence may refuse it (I1). A flush starts at once when none is under way, so batches grow
+by themselves with the load. What brings follow-up jobs or alerts along goes a way of its own and holds nobody up (I2).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import anyio
+
+from wakeful.aio.wakeup import Wakeup
+from wakeful.core.outcome import Done, Failed, HandedBack, Snoozed
+from wakeful.errors import StoreUnavailable
+from wakeful.runtime.conclusion import Conclusion, Landing
+from wakeful.runtime.flush import Flushed, Flushing, flush, flush_alone
+from wakeful.runtime.holdings import Holdings
+from wakeful.telemetry.events import (
+    FLUSH_COMMITTED,
+    FLUSH_FAILED,
+    JOB_CANCELLED,
+    JOB_DIED,
+    JOB_FINISHED,
+    JOB_HANDED_BACK,
+    JOB_LOST,
+    JOB_RETRIED,
+    JOB_SNOOZED,
+    JOB_UNKNOWN_OUTCOME,
+    Event,
+)
+
+MOST_TOGETHER: Final = 1000
+AGAIN_SECONDS: Final = 0.2
+CROWDED: Final = 4 * MOST_TOGETHER
+
+
+class Finisher:
+    """Collects conclusions. Used on the event loop only. `on_death` is called when a job was written DEAD."""
+
+    def __init__(
+        self, flushing: Flushing, holdings: Holdings, *, on_death: Callable[[], None] = lambda: None
+    ) -> None:
+        self._flushing = flushing
+        self._holdings = holdings
+        self._on_death = on_death
+        self._together: deque[Conclusion] = deque()
+        self._alone: deque[Conclusion] = deque()
+        self._bell_together = Wakeup()
+        self._bell_alone = Wakeup()
+        self._unsettled = 0
+        self._room = anyio.Event()
+
+    @property
+    def unsettled(self) -> int:
+        """Conclusions that the database has not yet taken."""
+        return self._unsettled
+
+    def submit(self, conclusion: Conclusion) -> None:
+        """Hand a conclusion over; it is written soon, together with others."""
+        conclusion.holding.stage = "ending"
+        self._unsettled += 1
+        if conclusion.alone:
+            self._alone.append(conclusion)
+            self._bell_alone.ring()
+        else:
+            self._together.append(conclusion)
+            self._bell_together.ring()
+
+    async def room(self) -> None:
+        """Wait while too much is unwritten: workers must not outrun the finisher."""
+        while self._unsettled > CROWDED:
+            self._room = anyio.Event()
+            await self._room.wait()
+
+    async def run(self, stop: anyio.Event) -> None:
+        """Write until `stop` is set and nothing is left to write."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._ring_at_stop, stop)
+            async with anyio.create_task_group() as writers:
+                writers.start_soon(self._write_together, stop)
+                writers.start_soon(self._write_alone, stop)
+            group.cancel_scope.cancel()
+
+    async def _write_together(self, stop: anyio.Event) -> None:
+        while self._unsettled or not stop.is_set():
+            rung = await self._bell_together.wait(AGAIN_SECONDS if self._together or stop.is_set() else None)
+            if not rung and not self._together:
+                continue
+            batch = [self._together.popleft() for _ in range(min(len(self._together), MOST_TOGETHER))]
+            if batch:
+                await self._attempt(batch, stop)
+
+    async def _write_alone(self, stop: anyio.Event) -> None:
+        while self._unsettled or not stop.is_set():
+            await self._bell_alone.wait(AGAIN_SECONDS if self._alone or stop.is_set() else None)
+            for _ in range(len(self._alone)):
+                await self._attempt([self._alone.popleft()], stop)
+
+    async def _attempt(self, batch: Sequence[Conclusion], stop: anyio.Event) -> None:
+        began = time.monotonic()
+        alone = batch[0].alone
+        try:
+            flushed = await (flush_alone(self._flushing, batch[0]) if alone else flush(self._flushing, batch))
+        except StoreUnavailable as error:
+            self._flushing.telemetry.emit(FLUSH_FAILED, jobs=len(batch), error=str(error))
+            (self._alone if alone else self._together).extendleft(reversed(batch))
+            await self._flushing.database.available(anyio.Event())
+            return
+        self._settle(flushed)
+        seconds = round(time.monotonic() - began, 4)
+        self._flushing.telemetry.emit(FLUSH_COMMITTED, jobs=len(flushed.settled), seconds=seconds)
+
+    def _settle(self, flushed: Flushed) -> None:
+        for conclusion, landing in flushed.settled:
+            self._unsettled -= 1
+            self._holdings.drop(conclusion.holding)
+            self._tell(conclusion, landing)
+            if conclusion.landed is not None:
+                conclusion.landed(landing)
+            if landing.fate == "DEAD":
+                self._on_death()
+        for conclusion in flushed.again:
+            (self._alone if conclusion.alone else self._together).append(conclusion)
+        if self._together:
+            self._bell_together.ring() if flushed.settled else None
+        if self._unsettled <= CROWDED:
+            self._room.set()
+
+    async def _ring_at_stop(self, stop: anyio.Event) -> None:
+        await stop.wait()
+        self._bell_together.ring()
+        self._bell_alone.ring()
+
+    def _tell(self, conclusion: Conclusion, landing: Landing) -> None:
+        event = event_of(conclusion, landing)
+        if event is None:
+            return
+        job = conclusion.holding.job
+        fields: dict[str, object] = {
+            "job_id": str(job.job_id),
+            "job_type": job.job_type,
+            "queue": job.queue,
+            "subject": job.subject,
+            "run_no": job.run_no,
+            "attempt": job.attempts,
+            "outcome": event.name.partition(".")[2],
+            "wait_ms": round(conclusion.holding.wait * 1000),
+            "run_ms": round(conclusion.run * 1000),
+        }
+        if isinstance(conclusion.outcome, Failed):
+            fields |= {"error_type": conclusion.outcome.error.type, "error": conclusion.outcome.error.message}
+        if landing.fate == "PENDING":
+            fields["next_run_in"] = round(landing.delay, 1)
+        if isinstance(conclusion.outcome, Done) and conclusion.outcome.degraded:
+            fields["degraded"] = list(conclusion.outcome.degraded)
+        self._flushing.telemetry.emit(event, **fields)
+
+
+def event_of(conclusion: Conclusion, landing: Landing) -> Event | None:
+    """The one event that tells how an attempt ended; None for a job that was put back before it started."""
+    match landing.fate:
+        case "DONE":
+            return JOB_FINISHED
+        case "DEAD":
+            return JOB_DIED
+        case "CANCELLED":
+            return JOB_CANCELLED
+        case "lost":
+            return JOB_LOST
+        case "unknown":
+            return JOB_UNKNOWN_OUTCOME
+        case "PENDING":
+            return _event_of_pending(conclusion)
+
+
+def _event_of_pending(conclusion: Conclusion) -> Event | None:
+    match conclusion.outcome:
+        case Snoozed():
+            return JOB_SNOOZED
+        case HandedBack(counted=False):
+            return None
+        case HandedBack():
+            return JOB_HANDED_BACK
+        case _:
+            return JOB_RETRIED

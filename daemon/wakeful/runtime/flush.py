@@ -1,0 +1,181 @@
+"""Writing conclusions: batched by lane, fenced by token, never waiting for a row, never stopped by one bad value.
+
+Invariant: after `flush` each conclusion has landed, is lost, is unknown, or is given back to be tried again; nothing is
+concluded from a missing row alone, the verdicts of a later statement are (R3, I3). A value that PostgreSQL refuses is
+split out of its batch, and replaced by one that always stores.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+from wakeful.core.outcome import Done, ErrorEntry, Failed
+from wakeful.errors import DataRefused, OptionRefused, StoreBusy
+from wakeful.runtime.conclusion import Conclusion, Fate, Landing
+from wakeful.store import jobs as store
+from wakeful.store.database import Database, Transaction
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import FLUSH_SPLIT, RESULT_REPLACED
+
+LOCK_SECONDS: Final = 0.2
+
+Landings = dict[UUID, Landing]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flushing:
+    """What a flush needs besides the conclusions."""
+
+    database: Database
+    telemetry: Telemetry
+    lost_limit: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Flushed:
+    """The answer of a flush: what is settled, and what is to be tried again."""
+
+    settled: list[tuple[Conclusion, Landing]]
+    again: list[Conclusion]
+
+
+async def flush(flushing: Flushing, batch: Sequence[Conclusion]) -> Flushed:
+    """Write a batch. Raises StoreUnavailable: nothing is known then, and the whole batch is to be tried again."""
+    landings = await _write(flushing, batch)
+    missing = [one for one in batch if one.holding.job_id not in landings]
+    settled = [(one, landings[one.holding.job_id]) for one in batch if one.holding.job_id in landings]
+    if not missing:
+        return Flushed(settled=settled, again=[])
+    again: list[Conclusion] = []
+    verdicts = await store.verdicts(flushing.database, [one.holding for one in missing])
+    for conclusion, verdict in zip(missing, verdicts, strict=True):
+        if verdict == "mine":
+            again.append(conclusion)
+        else:
+            settled.append((conclusion, Landing(fate=_fate(conclusion, verdict))))
+    return Flushed(settled=settled, again=again)
+
+
+async def flush_alone(flushing: Flushing, conclusion: Conclusion) -> Flushed:
+    """Write a conclusion together with its follow-up jobs and alerts, in a transaction that waits 200 ms at most."""
+    try:
+        async with flushing.database.transaction(lock_timeout=LOCK_SECONDS) as transaction:
+            landings = await _write_group(flushing, transaction, [conclusion])
+            if landings:
+                await _write_extras(transaction, conclusion)
+    except StoreBusy:
+        return Flushed(settled=[], again=[conclusion])
+    except (OptionRefused, DataRefused) as error:
+        return Flushed(settled=[], again=[_refused(flushing.telemetry, conclusion, error)])
+    if landings:
+        return Flushed(settled=[(conclusion, landings[conclusion.holding.job_id])], again=[])
+    return await flush(flushing, [conclusion]) if not conclusion.alone else await _judge(flushing, conclusion)
+
+
+async def _judge(flushing: Flushing, conclusion: Conclusion) -> Flushed:
+    verdict = (await store.verdicts(flushing.database, [conclusion.holding]))[0]
+    if verdict == "mine":
+        return Flushed(settled=[], again=[conclusion])
+    return Flushed(settled=[(conclusion, Landing(fate=_fate(conclusion, verdict)))], again=[])
+
+
+async def _write(flushing: Flushing, batch: Sequence[Conclusion]) -> Landings:
+    groups = _grouped(batch)
+    if len(groups) == 1:
+        return await _write_split(flushing, groups[0])
+    try:
+        landings: Landings = {}
+        async with flushing.database.transaction() as transaction:
+            for group in groups:
+                landings |= await _write_group(flushing, transaction, group)
+        return landings
+    except DataRefused:
+        pass
+    landings = {}
+    for group in groups:
+        landings |= await _write_split(flushing, group)
+    return landings
+
+
+async def _write_split(flushing: Flushing, group: Sequence[Conclusion]) -> Landings:
+    """Write one group by itself; where a value is refused, halve it until the value stands alone."""
+    try:
+        return await _write_group(flushing, flushing.database, group)
+    except DataRefused as error:
+        flushing.telemetry.emit(FLUSH_SPLIT, jobs=len(group), error=str(error))
+        if len(group) == 1:
+            stand_in = _refused(flushing.telemetry, group[0], error)
+            return await _write_group(flushing, flushing.database, [stand_in])
+    half = len(group) // 2
+    first = await _write_split(flushing, group[:half])
+    return first | await _write_split(flushing, group[half:])
+
+
+async def _write_group(
+    flushing: Flushing, runner: Database | Transaction, group: Sequence[Conclusion]
+) -> Landings:
+    """Write conclusions of one lane and one kind; gives those that came back."""
+    lane_id = group[0].holding.lane_id
+    if isinstance(group[0].outcome, Done):
+        finished = await store.finish(runner, lane_id, [one.as_finish() for one in group])
+        return {one.holding.job_id: Landing(fate="DONE") for one in group if one.holding.pos in finished}
+    settled = await store.settle(
+        runner, lane_id, [one.as_settlement() for one in group], lost_limit=flushing.lost_limit
+    )
+    return {job_id: Landing(fate=_status(one.status), delay=one.delay) for job_id, one in settled.items()}
+
+
+async def _write_extras(transaction: Transaction, conclusion: Conclusion) -> None:
+    follow_ups, alerts = conclusion.extras
+    for follow_up in follow_ups:
+        await store.enqueue_follow_up(transaction, follow_up)
+    for alert in alerts:
+        await store.raise_alert(transaction, alert, conclusion.holding.job)
+
+
+def _grouped(batch: Sequence[Conclusion]) -> list[list[Conclusion]]:
+    groups: dict[tuple[int, bool], list[Conclusion]] = defaultdict(list)
+    for conclusion in batch:
+        groups[conclusion.holding.lane_id, isinstance(conclusion.outcome, Done)].append(conclusion)
+    # Lanes in order, so that two instances with the same lanes can't deadlock on what hangs on their rows.
+    return [groups[key] for key in sorted(groups)]
+
+
+def _refused(telemetry: Telemetry, conclusion: Conclusion, error: Exception) -> Conclusion:
+    """The conclusion that always stores: a failed attempt that says, in plain ASCII, what was refused."""
+    job = conclusion.holding.job
+    reason = str(error).encode("ascii", "replace").decode("ascii")[:2000]
+    telemetry.emit(
+        RESULT_REPLACED,
+        job_id=str(job.job_id),
+        job_type=job.job_type,
+        queue=job.queue,
+        subject=job.subject,
+        run_no=job.run_no,
+        attempt=job.attempts,
+        reason=reason,
+    )
+    delay = conclusion.outcome.delay if isinstance(conclusion.outcome, Failed) else 0.0
+    retry = conclusion.outcome.retry if isinstance(conclusion.outcome, Failed) else True
+    refused = Failed(error=ErrorEntry(type="OutcomeRefused", message=reason), delay=delay, retry=retry)
+    return replace(conclusion, outcome=refused)
+
+
+def _fate(conclusion: Conclusion, verdict: store.Verdict) -> Fate:
+    if verdict == "lost":
+        return "lost"
+    if verdict == "unknown":
+        return "unknown"
+    return "DONE" if isinstance(conclusion.outcome, Done) else "PENDING"
+
+
+def _status(text: str) -> Fate:
+    match text:
+        case "PENDING" | "DEAD" | "CANCELLED":
+            return text
+        case _:
+            raise AssertionError(f"depart() gave the status {text!r}")

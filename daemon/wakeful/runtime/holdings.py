@@ -1,0 +1,114 @@
+"""What this process holds: its claims, from before they are sent until the database has taken their end.
+
+Invariant: a claim is here while the database may believe that we own it, so the beat can look after it, and nothing is
+here twice. Tokens are registered before their statement is sent; one whose reply was lost is *doubtful* until it was
+given back. Read by the beat's thread, written by the event loop: every access takes the lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import Lock
+from typing import Literal
+from uuid import UUID
+
+from wakeful.core.job import Job
+
+Stage = Literal["waiting", "running", "ending"]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Holding:
+    """One claimed job. `lease` is its type's, in seconds; times are monotonic seconds of this process."""
+
+    job: Job
+    lease: float
+    wait: float
+    snoozed: float
+    suspect: bool
+    claimed_at: datetime
+    received: float = field(default_factory=time.monotonic)
+    stage: Stage = "waiting"
+    started: float | None = None
+
+    @property
+    def lane_id(self) -> int:
+        """Lane of the row."""
+        return self.job.lane_id
+
+    @property
+    def pos(self) -> int:
+        """Position of the row in its lane."""
+        return self.job.pos
+
+    @property
+    def claim(self) -> int:
+        """Token of the claim."""
+        return self.job.claim
+
+    @property
+    def job_id(self) -> UUID:
+        """Id of the job."""
+        return self.job.job_id
+
+
+@dataclass(slots=True, kw_only=True)
+class Doubt:
+    """A claim whose reply was lost: what it took, if anything, is given back until `until` (monotonic)."""
+
+    lane_id: int
+    token: int
+    until: float
+
+
+class Holdings:
+    """The claims of this process, by job id."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._held: dict[UUID, Holding] = {}
+        self._doubts: dict[int, Doubt] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, holdings: Iterable[Holding]) -> None:
+        """Take claimed jobs on."""
+        with self._lock:
+            for holding in holdings:
+                self._held[holding.job_id] = holding
+
+    def drop(self, holding: Holding) -> None:
+        """Let go of a job whose end the database has taken, or that is not ours any more."""
+        with self._lock:
+            if self._held.get(holding.job_id) is holding:
+                del self._held[holding.job_id]
+
+    def snapshot(self) -> list[Holding]:
+        """Everything held now."""
+        with self._lock:
+            return list(self._held.values())
+
+    def by_queue(self) -> Counter[str]:
+        """How many jobs of each queue are waiting for a worker or running."""
+        return Counter(one.job.queue for one in self.snapshot() if one.stage != "ending")
+
+    def has_suspect(self) -> bool:
+        """Whether a job that lost its owner twice is held: an instance runs one of them at a time (I11)."""
+        return any(one.suspect for one in self.snapshot())
+
+    def doubt(self, lane_id: int, token: int, *, until: float) -> None:
+        """Note that the reply to a claim was lost."""
+        with self._lock:
+            self._doubts[token] = Doubt(lane_id=lane_id, token=token, until=until)
+
+    def doubts(self) -> list[Doubt]:
+        """Claims with lost replies that have still to be given back, now or when they commit after all."""
+        now = time.monotonic()
+        with self._lock:
+            self._doubts = {token: one for token, one in self._doubts.items() if one.until > now}
+            return list(self._doubts.values())

@@ -1,0 +1,129 @@
+"""The watchdog: a thread that sees when the event loop stands still, says who blocks it, and ends a dead process.
+
+Invariant: a blocked loop costs a warning that names the job and shows the stack, not the lease. A loop that does not
+turn while a job is past its deadline and grace is dead for good (I14); a process that can't stop a handler while its
+lease runs out must not live on (I13): both end with code 1, and the log names the jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from wakeful.aio.periodic import pause
+from wakeful.runtime.attempts import Attempt, Attempts
+from wakeful.runtime.lease import EXIT_AT, Lease
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import LOOP_BLOCKED, LOOP_STALLED
+from wakeful.telemetry.health import Health
+
+LOOK_SECONDS: Final = 0.25
+PULSE_SECONDS: Final = 0.1
+BLOCKED_SECONDS: Final = 1.0
+STACK_LIMIT: Final = 30
+EXIT_CODE: Final = 1
+
+
+def exit_hard(code: int) -> None:
+    """End the process at once; leases run out and other instances take the jobs."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+@dataclass(slots=True, kw_only=True)
+class Watchdog:
+    """Watches the event loop that runs `pulse`; `die` ends the process, or raises in a test of it."""
+
+    attempts: Attempts
+    lease: Lease
+    telemetry: Telemetry
+    health: Health
+    die: Callable[[int], None] = exit_hard
+    blocked_after: float = BLOCKED_SECONDS
+    turned_at: float = field(default_factory=time.monotonic)
+    _loop: asyncio.AbstractEventLoop | None = None
+    _main: int = 0
+    _told_at: float = 0.0
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    async def pulse(self, stop: anyio.Event) -> None:
+        """Turn with the loop until `stop` is set; the thread looks at how late that is."""
+        self._loop, self._main = asyncio.get_running_loop(), threading.get_ident()
+        thread = threading.Thread(target=self._watch, name="wakeful-watchdog", daemon=True)
+        thread.start()
+        try:
+            while not stop.is_set():
+                due = time.monotonic() + PULSE_SECONDS
+                await pause(stop, PULSE_SECONDS)
+                self.turned_at = time.monotonic()
+                self.health.lagged(max(0.0, self.turned_at - due))
+        finally:
+            self._stop.set()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(LOOK_SECONDS):
+            self.look()
+
+    def look(self) -> None:
+        """One look, from the thread."""
+        late = time.monotonic() - self.turned_at - PULSE_SECONDS
+        if late >= self.blocked_after:
+            self._tell_blocked(late)
+            overdue = [one for one in self._running() if time.monotonic() > one.deadline + one.grace]
+            if overdue:
+                self._end(overdue, late)
+        self._look_at_lease()
+
+    def _look_at_lease(self) -> None:
+        silent = self.lease.silent()
+        deaf = [one for one in self._running() if silent >= EXIT_AT * one.holding.lease]
+        if deaf:
+            self._end(deaf, silent)
+
+    def _running(self) -> list[Attempt]:
+        for _ in range(3):
+            try:
+                return list(self.attempts.running.values())
+            except RuntimeError:  # the loop changed it meanwhile
+                continue
+        return []
+
+    def _tell_blocked(self, late: float) -> None:
+        if self._told_at == self.turned_at:
+            return
+        self._told_at = self.turned_at
+        attempt = self._on_the_loop()
+        job = None if attempt is None else attempt.holding.job
+        self.health.lagged(late)
+        self.telemetry.emit(
+            LOOP_BLOCKED,
+            job_id=None if job is None else str(job.job_id),
+            job_type=None if job is None else job.job_type,
+            seconds=round(late, 1),
+            stack=self._stack(),
+        )
+
+    def _on_the_loop(self) -> Attempt | None:
+        current = asyncio.current_task(self._loop) if self._loop is not None else None
+        return next((one for one in self._running() if one.worker is current), None)
+
+    def _stack(self) -> str:
+        frame = sys._current_frames().get(self._main)
+        return "" if frame is None else "".join(traceback.format_stack(frame)[-STACK_LIMIT:])
+
+    def _end(self, attempts: list[Attempt], seconds: float) -> None:
+        jobs = [f"{one.holding.job.job_type} {one.job_id}" for one in attempts]
+        self.telemetry.emit(LOOP_STALLED, jobs=jobs, seconds=round(seconds, 1), stack=self._stack())
+        faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
+        self.die(EXIT_CODE)

@@ -1,0 +1,83 @@
+"""This process's row in `instance`, the heartbeat on it, and what its handlers declare.
+
+Invariant: an id is never used twice, and the incarnation, a random number, is checked by every beat and claim, since a
+sequence can go backwards when a server crashes (I4). Taking dead instances' jobs back is `store.upkeep`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wakeful.core import jsontext
+from wakeful.store.database import Database
+from wakeful.store.jobs import Held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What an instance says of itself. `lease` is the longest of its types', in seconds; `serves` maps type to hash."""
+
+    name: str
+    host: str
+    pid: int
+    version: str
+    lease: float
+    every_type: bool
+    serves: Mapping[str, str]
+    queues: Sequence[str]
+
+
+async def register(database: Database, registration: Registration, *, incarnation: int) -> int:
+    """Make a row for this process, committed synchronously; gives the instance id."""
+    row = await database.fetchrow(
+        "register_instance",
+        incarnation,
+        registration.name,
+        registration.host,
+        registration.pid,
+        registration.version,
+        registration.lease,
+        registration.every_type,
+        jsontext.dumps(dict(registration.serves)),
+        list(registration.queues),
+    )
+    assert row is not None, "an insert without a condition returns its row"
+    instance_id: int = row["instance_id"]
+    return instance_id
+
+
+async def beat(database: Database, owner: tuple[int, int], *, deadline: float) -> bool:
+    """Prove that `owner` is alive; False: it was deposed."""
+    return await database.fetchrow("beat", *owner, deadline=deadline) is not None
+
+
+async def look_up_held(
+    database: Database, held: Sequence[Held], *, deadline: float
+) -> tuple[set[int], set[int]]:
+    """Indexes (from 0) of the claims that still hold, and of those whose cancellation was asked for."""
+    rows = await database.fetch(
+        "look_up_held",
+        [one.lane_id for one in held],
+        [one.pos for one in held],
+        [one.claim for one in held],
+        deadline=deadline,
+    )
+    holding = {row["n"] - 1 for row in rows}
+    return holding, {row["n"] - 1 for row in rows if row["cancel_requested"]}
+
+
+async def drain(database: Database, owner: tuple[int, int]) -> None:
+    """Say that this instance claims nothing any more."""
+    await database.fetch("drain_instance", *owner)
+
+
+async def retire(database: Database, owner: tuple[int, int]) -> bool:
+    """Remove this instance's row; False where it still holds a job, which the reaper will take back."""
+    return await database.fetchval("retire_instance", *owner) is not None
+
+
+async def publish(database: Database, declarations: Sequence[Mapping[str, object]]) -> list[str]:
+    """Publish declarations ({job_type, hash, declaration}); gives the types whose declaration in force changed."""
+    await database.fetch("publish_declarations", jsontext.dumps(list(declarations)))
+    return [row["job_type"] for row in await database.fetch("refresh_job_types")]

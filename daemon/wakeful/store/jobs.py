@@ -1,0 +1,245 @@
+"""Claiming jobs and ending their attempts: one method a statement, rows in, values out.
+
+Invariant: every write names its claim token. A row that does not come back says nothing by itself; `verdicts` reads
+what became of it in a later statement (R3). Batching, order and retries are the runtime's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+from uuid import UUID
+
+from wakeful.core.job import Job
+from wakeful.core.outcome import AlertRequest, FollowUp
+from wakeful.store.database import Database, Record, Transaction
+
+Verb = Literal["fail", "refuse", "lose", "snooze", "hand_back", "put_back", "discard"]
+Verdict = Literal["mine", "moved", "lost", "unknown"]
+
+# Where a statement can run: by itself, or in a transaction with others.
+Runner = Database | Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A lane with something to claim; `waiting` is how long its first job has been due, in seconds."""
+
+    lane_id: int
+    job_type: str
+    queue: str
+    priority: str
+    limit_key: str | None
+    suspect: bool
+    waiting: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A claimed job, how long it had been due and had snoozed in all (seconds), and when the database says it was claimed."""
+
+    job: Job
+    wait: float
+    snoozed: float
+    claimed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """One DONE: texts are JSON, `degraded` null where there is nothing to say."""
+
+    pos: int
+    claim: int
+    result: str
+    degraded: str | None
+    keep: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """One end of an attempt that is not DONE: see the type `departure` in schema.sql. `delay` is in seconds."""
+
+    pos: int
+    claim: int
+    verb: Verb
+    reason: str | None
+    entry: str | None
+    delay: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Where a settled job is now: PENDING (after `delay` seconds), DEAD or CANCELLED."""
+
+    claim: int
+    status: str
+    delay: float
+
+
+class Held(Protocol):
+    """What finds a claimed row and proves that it is ours."""
+
+    @property
+    def lane_id(self) -> int: ...
+    @property
+    def pos(self) -> int: ...
+    @property
+    def claim(self) -> int: ...
+    @property
+    def job_id(self) -> UUID: ...
+
+
+async def find_lanes(
+    database: Database, *, job_types: Sequence[str] | None, queues: Sequence[str] | None
+) -> list[Lane]:
+    """The lanes with something to claim; None for the types or queues means every one."""
+    rows = await database.fetch("find_lanes", job_types, queues)
+    return [
+        Lane(
+            lane_id=row["lane_id"],
+            job_type=row["job_type"],
+            queue=row["queue"],
+            priority=row["priority"],
+            limit_key=row["limit_key"],
+            suspect=row["suspect"],
+            waiting=row["waiting_s"],
+        )
+        for row in rows
+    ]
+
+
+async def claim(
+    database: Database, lane_id: int, limit: int, *, owner: tuple[int, int], token: int, hurried: bool
+) -> list[Claimed]:
+    """Claim at most `limit` first jobs of a lane for `owner` (instance id, incarnation), in the lane's order.
+
+    `hurried` commits asynchronously: only for types whose jobs run under a second (I6).
+    """
+    rows = await database.fetch("claim_jobs", lane_id, limit, *owner, token, hurried)
+    claimed = [_claimed(row, lane_id, token) for row in rows]
+    claimed.sort(key=lambda one: one.job.pos)
+    return claimed
+
+
+async def finish(runner: Runner, lane_id: int, finishes: Sequence[Finish]) -> set[int]:
+    """Make jobs of one lane DONE; gives the positions that came back."""
+    rows = await runner.fetch(
+        "finish_jobs",
+        lane_id,
+        [one.pos for one in finishes],
+        [one.claim for one in finishes],
+        [one.result for one in finishes],
+        [one.degraded for one in finishes],
+        [one.keep for one in finishes],
+    )
+    return {row["pos"] for row in rows}
+
+
+async def settle(
+    runner: Runner, lane_id: int, settlements: Sequence[Settlement], *, lost_limit: int
+) -> dict[UUID, Settled]:
+    """End attempts of one lane in any other way; gives what came back, by job id."""
+    rows = await runner.fetch(
+        "settle_jobs",
+        lane_id,
+        [one.pos for one in settlements],
+        [one.claim for one in settlements],
+        [one.verb for one in settlements],
+        [one.reason for one in settlements],
+        [one.entry for one in settlements],
+        [one.delay for one in settlements],
+        lost_limit,
+    )
+    return {
+        row["job_id"]: Settled(claim=row["claim"], status=row["status"], delay=row["delay_s"]) for row in rows
+    }
+
+
+async def verdicts(database: Database, held: Sequence[Held]) -> list[Verdict]:
+    """What became of jobs whose rows did not come back, in the order asked."""
+    rows = await database.fetch(
+        "read_verdicts",
+        [one.job_id for one in held],
+        [one.claim for one in held],
+        [one.lane_id for one in held],
+        [one.pos for one in held],
+    )
+    by_number: dict[int, Verdict] = {row["n"]: row["verdict"] for row in rows}
+    return [by_number[n] for n in range(1, len(held) + 1)]
+
+
+async def release_claim(database: Database, lane_id: int, token: int) -> int:
+    """Give back what a claim with a lost reply took; gives how many jobs."""
+    return len(await database.fetch("release_claim", lane_id, token))
+
+
+async def mark_hot(database: Database, lanes: Sequence[int]) -> None:
+    """Say that these lanes are polled, so that producers need not notify."""
+    await database.fetch("mark_hot", lanes)
+
+
+async def enqueue_follow_up(runner: Runner, follow_up: FollowUp) -> None:
+    """Enqueue a job in the transaction that finishes its parent. Raises OptionRefused."""
+    await runner.fetch(
+        "enqueue_follow_up", follow_up.job_type, follow_up.payload_text, follow_up.options_text
+    )
+
+
+async def raise_alert(runner: Runner, alert: AlertRequest, job: Job) -> None:
+    """Write an alert of a handler in the transaction that settles its job. Raises OptionRefused."""
+    await runner.fetch(
+        "raise_alert",
+        alert.kind,
+        alert.title,
+        alert.dedupe_key,
+        alert.severity,
+        alert.subject if alert.subject is not None else job.subject,
+        alert.body_text,
+        job.job_type,
+        job.job_id,
+    )
+
+
+async def write_progress(database: Database, documents: Sequence[tuple[Held, str]]) -> set[int]:
+    """Store progress documents; gives the indexes (from 0) of those whose claim still holds."""
+    rows = await database.fetch(
+        "write_progress",
+        [held.lane_id for held, _ in documents],
+        [held.pos for held, _ in documents],
+        [held.claim for held, _ in documents],
+        [document for _, document in documents],
+    )
+    return {row["n"] - 1 for row in rows}
+
+
+async def write_job_log(
+    database: Database, lines: Sequence[tuple[UUID, int, int, datetime, str, str]]
+) -> None:
+    """Store log lines: (job id, run, line number, time, level, text)."""
+    if lines:
+        await database.fetch("write_job_log", *(list(column) for column in zip(*lines, strict=True)))
+
+
+def _claimed(row: Record, lane_id: int, token: int) -> Claimed:
+    job = Job(
+        lane_id=lane_id,
+        pos=row["pos"],
+        claim=token,
+        job_id=row["job_id"],
+        job_type=row["job_type"],
+        queue=row["queue"],
+        priority=row["priority"],
+        subject=row["subject"],
+        payload_text=row["payload_text"],
+        attempts=row["attempts"],
+        max_attempts=row["max_attempts"],
+        run_no=row["run_no"],
+        lost=row["lost"],
+        deadline=row["deadline_s"],
+        tags=tuple(row["tags"]),
+        meta_text=row["meta_text"],
+        created_at=row["created_at"],
+    )
+    return Claimed(job=job, wait=row["wait_s"], snoozed=row["snoozed_s"], claimed_at=row["started_at"])
