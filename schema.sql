@@ -216,7 +216,7 @@ create table wakeful.finished (
     instance_id  bigint,
     started_at   timestamptz,
     finished_at  timestamptz not null,
-    constraint finished_pkey primary key (slot, job_id),
+    constraint finished_pkey primary key (job_id, slot),
     constraint finished_status check (status in ('DONE', 'CANCELLED'))
 ) partition by list (slot);
 comment on table wakeful.finished is 'DONE and CANCELLED jobs: a fixed ring of 16 slots by time, each emptied by TRUNCATE; no DDL at run time';
@@ -1060,6 +1060,10 @@ language sql stable as $$
                 row ('WK009', 'unknown option ' || left((select string_agg(k, ', ') from jsonb_object_keys(r.given - r.known) as k), 200), 'Known are: ' || array_to_string(r.known, ', ') || '.')::wakeful.fault
             when r.max_attempts !~ '^[0-9]{1,9}$' then
                 row ('WK006', 'max_attempts is not a whole number', 'Use 1 to 1000.')::wakeful.fault
+            when wakeful.timestamp_of(r.run_after) = 'infinity' then
+                row ('WK005', 'run_after is "' || left(r.run_after, 100) || '", which is not a time within ten years', 'Give a time with its zone, such as 2026-01-31T12:00:00Z; a past time means now.')::wakeful.fault
+            when wakeful.interval_of(r.deadline) <= interval '0' then
+                row ('WK007', 'deadline is "' || left(r.deadline, 100) || '"', 'Give the longest time one attempt may run, such as "10 minutes", or 600 for seconds: more than 0, at most 30 days.')::wakeful.fault
             when jsonb_typeof(r.tags) <> 'array' then
                 row ('WK008', 'tags is not an array', 'Use a few short labels: ["a", "b"].')::wakeful.fault
             else wakeful.option_fault(
@@ -1077,7 +1081,7 @@ language sql stable as $$
         wakeful.lane_id(r.lane_queue, r.lane_priority, r.job_type, r.lane_limit_key, false)
     from (
         select
-            e.n::integer as ordinal, e.value as given, x.job_type, coalesce(x.payload, '{}') as payload, x.queue, x.priority,
+            e.n::integer as ordinal, e.value as given, x.job_type, case when e.value ? 'payload' then x.payload else '{}' end as payload, x.queue, x.priority,
             x.subject, x.dedupe_key, x.run_after, x.max_attempts, x.deadline, x.tags, x.meta, x."group", x.limit_key,
             coalesce(x.queue, t.queue, 'default') as lane_queue,
             coalesce(x.priority, t.priority, 'normal') as lane_priority,
@@ -1459,6 +1463,10 @@ declare
     young    boolean;
     occupied boolean;
 begin
+    if history is null or history < interval '0' then
+        perform wakeful.refuse(row ('WK013', 'history is ' || coalesce(history::text, 'null'),
+                                    'Give how long finished jobs are kept: 7 days.')::wakeful.fault);
+    end if;
     for slot in 0..15 loop
         continue when slot = wakeful.finished_slot(now());
         execute format('select exists (select from wakeful.finished_%1$s where finished_at >= $1),'
@@ -1618,7 +1626,9 @@ begin
     grant select on wakeful.jobs, wakeful.queue, wakeful.lane, wakeful.job_type, wakeful.instance, wakeful.duty, wakeful.alert,
         wakeful.alert_outbox, wakeful.alert_delivery, wakeful.audit, wakeful.job_log, wakeful.progress, wakeful.installation,
         wakeful.migration to wakeful_observer;
-    grant execute on function wakeful.job(uuid), wakeful.find_active(text), wakeful.backlog(text) to wakeful_observer;
+    -- redacted() as well: a view's functions run with the rights of whoever looks.
+    grant execute on function wakeful.job(uuid), wakeful.find_active(text), wakeful.backlog(text), wakeful.redacted(jsonb, text[])
+        to wakeful_observer;
 
     grant select, insert, update, delete on all tables in schema wakeful to wakeful_worker;
     revoke insert, update, delete on wakeful.installation, wakeful.migration, wakeful.audit from wakeful_worker;
