@@ -1,0 +1,97 @@
+"""Call a handler, and make a value of whatever it does: it returns, or it raises.
+
+Invariant: nothing that a handler, its hook or its thread raises leaves `invoke`: not SystemExit, not a CancelledError
+of its own, not an exception that can't be printed. What the answer means for the job is for the runtime to decide.
+
+Each attempt is called in a task of its own: a task starts with a copy of the context variables (F93), and what a
+handler does to its task (cancel it, uncancel it) then ends with it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from wakeful.core.text import only_member
+from wakeful.errors import Directive, JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
+from wakeful.handlers.context import JobContext
+from wakeful.handlers.handler import Handler
+from wakeful.handlers.threads import ThreadPool
+
+_MEANT = (Directive, JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost)
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The handler, or its hook, gave `value`: anything at all; `plain.encode_result` says whether it can be stored."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The handler, or its hook, raised. A CancelledError is the runtime's where the attempt's control has a reason."""
+
+    exception: BaseException
+
+
+Answer = Returned | Raised
+
+
+async def invoke(handler: Handler, job: JobContext, payload: object, threads: ThreadPool) -> Answer:
+    """Call a handler with its bound payload, on the loop or in a thread, inside its registry's hook. Never raises."""
+    call = _Once(partial(_call, handler, job, payload, threads))
+    try:
+        value = await (call() if handler.around is None else handler.around(job, call))
+        _refuse_awaitable(value)
+    except BaseException as error:  # noqa: BLE001 -- R8: sys.exit() in a handler is a failed attempt, no more
+        return Raised(_meant(error))
+    return Returned(value)
+
+
+class _Once:
+    """The call that a hook is given: a second one would run the handler twice in one attempt."""
+
+    __slots__ = ("_call", "_called")
+
+    def __init__(self, call: Callable[[], Awaitable[object]]) -> None:
+        self._call = call
+        self._called = False
+
+    async def __call__(self) -> object:
+        if self._called:
+            raise RuntimeError("the hook round the attempt has called its handler twice")
+        self._called = True
+        return await self._call()
+
+
+async def _call(handler: Handler, job: JobContext, payload: object, threads: ThreadPool) -> object:
+    call: Callable[[], object] = (
+        partial(handler.function, job, payload) if handler.takes_payload else partial(handler.function, job)
+    )
+    if handler.runs_on_loop:
+        made = call()
+        return await made if inspect.isawaitable(made) else made
+    ended = await threads.run(call, label=job.label)
+    if ended.raised is None:
+        return ended.value
+    if isinstance(ended.raised, StopIteration):  # a coroutine can't raise it
+        raise RuntimeError("the handler raised StopIteration") from ended.raised
+    raise ended.raised
+
+
+def _refuse_awaitable(value: object) -> None:
+    if inspect.iscoroutine(value):
+        value.close()
+    if inspect.isawaitable(value):
+        raise TypeError(
+            "the handler returned a coroutine that nobody awaits: make it an `async def`, or await it"
+        )
+
+
+def _meant(error: BaseException) -> BaseException:
+    """A task group in the handler wraps what was raised in it: `raise Snooze(60)` means the same there."""
+    member = only_member(error)
+    return member if isinstance(member, _MEANT) else error

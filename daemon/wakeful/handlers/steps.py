@@ -1,0 +1,111 @@
+"""A step of a handler, as a block: ``async with job.step("fetch")`` on the loop, ``with`` in a thread.
+
+Invariant: the block starts after its "running" is stored, and ends after its "done" or "failed" is. Which of the two
+ways is right is known from the thread that asks; the wrong one says so and changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from wakeful.core.text import clean, describe_exception
+from wakeful.handlers.bridge import Bridge
+from wakeful.handlers.control import AttemptControl
+from wakeful.handlers.progress import MESSAGE_LIMIT_BYTES, Progress
+
+
+class ProgressPort:
+    """The progress of an attempt, reached from the loop and from threads alike."""
+
+    __slots__ = ("bridge", "control", "progress")
+
+    def __init__(self, progress: Progress, bridge: Bridge, control: AttemptControl) -> None:
+        self.progress = progress
+        self.bridge = bridge
+        self.control = control
+
+    def mark(self, name: str | None, percent: float | None, message: str | None) -> Awaitable[None]:
+        """Note percent and message, and write them if a second has passed: when awaited, in a thread at once.
+
+        In a thread it raises the reason why the attempt should stop: the way in which a plain handler can be ended.
+        """
+        on_loop = self.bridge.on_loop()
+        if not on_loop:
+            self.control.stop_if_cancelled()
+        self.progress.mark(name, percent, message)
+        if on_loop:
+            return _Due(self.progress)
+        if self.progress.due:
+            self.bridge.call(self.progress.flush_if_due, self.control)
+        return _Due(None)
+
+
+class Step:
+    """One entry into a step; made by `job.step`."""
+
+    __slots__ = ("_port", "name")
+
+    def __init__(self, port: ProgressPort, name: str) -> None:
+        self._port = port
+        self.name = name
+
+    def progress(self, percent: float | None = None, message: str | None = None) -> Awaitable[None]:
+        """Tell how far this step is, 0 to 100, and what it does. Written once a second at most.
+
+        Await it in an async handler; a plain one just calls it. Raises LeaseLost when the job is another's by now.
+        """
+        return self._port.mark(self.name, percent, message)
+
+    async def __aenter__(self) -> Self:
+        if not self._port.bridge.on_loop():
+            raise RuntimeError("in a handler's thread write `with job.step(...)`, without `async`")
+        await self._port.progress.enter(self.name)
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        raised: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        await self._port.progress.leave(self.name, error=self._error(raised))
+
+    def __enter__(self) -> Self:
+        if self._port.bridge.on_loop():
+            raise RuntimeError("in an async handler write `async with job.step(...)`")
+        self._port.control.stop_if_cancelled()
+        self._port.bridge.call(partial(self._port.progress.enter, self.name), self._port.control)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        raised: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        leave = partial(self._port.progress.leave, self.name, error=self._error(raised))
+        self._port.bridge.call(leave, self._port.control)
+
+    def _error(self, raised: BaseException | None) -> str | None:
+        if raised is None:
+            return None
+        # A cancelled handler sees CancelledError; its reader wants to know why.
+        reason = self._port.control.reason if isinstance(raised, asyncio.CancelledError) else None
+        return clean(describe_exception(reason or raised).summary, MESSAGE_LIMIT_BYTES)
+
+
+class _Due:
+    """What `progress` gives back: awaiting it writes what is due; not awaiting it only leaves that for later."""
+
+    __slots__ = ("_progress",)
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self._progress is not None:
+            yield from self._progress.flush_if_due().__await__()
