@@ -170,6 +170,10 @@ ALERT_OPENED: Final = Event("alert.opened", "info", "Something happened that peo
     ("alert_id", "kind", "subject", "title"))
 ALERT_FOLDED: Final = Event("alert.folded", "debug", "Events joined an open alert.",
     ("alert_id", "kind", "count"))
+ALERT_RESOLVED: Final = Event("alert.resolved", "info",
+    "Nothing more has happened for a while: the next is told anew.", ("alert_id", "kind", "occurrences"))
+ALERT_TOLD: Final = Event("alert.told", "warning", "What a sink of kind log says: an alert in one line.",
+    ("sink", "delivery_id", "alert_id", "kind", "severity", "title", "subject", "job_type", "job_id"))
 OUTBOX_DELIVERED: Final = Event("outbox.delivered", "info", "A sink took an alert.",
     ("sink", "alert_id", "kind", "attempt", "seconds"))
 OUTBOX_FAILED: Final = Event("outbox.failed", "warning", "A sink did not take an alert; tried again.",

@@ -1,0 +1,122 @@
+"""How a log line looks: JSON for machines, text for people; safe whatever was logged.
+
+Invariant: one call gives one line (the text form adds indented ones below it for a traceback or a stack),
+never raises, and its size is bounded. No text of a user ends a line, begins one, or reaches a terminal as a
+control sequence; JSON stays exact, since what is escaped there are characters inside of its strings. Secrets
+are hidden before anything is cut.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Final
+
+from wakeful.core.text import clean
+from wakeful.telemetry.redaction import Redactor
+
+TEXT_LIMIT_BYTES: Final = 16 * 1024
+MOST_ENTRIES: Final = 100
+DEEPEST: Final = 6
+BLOCKS: Final = ("exception", "stack")  # shown below the line in the text form
+HEAD: Final = ("timestamp", "level", "event", "logger")
+
+_INTEGER_BITS: Final = 1024
+_COLOURS: Final = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critical": "1;31"}
+# C0 and C1 controls, line and paragraph separators, marks that reorder a line (bidi), BOM, lone surrogates.
+_UNSAFE: Final = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+_ONE_BYTE: Final = 256
+_UNSAFE_CHARACTER: Final = re.compile(f"[{_UNSAFE}]")
+_PLAIN_WORD: Final = re.compile(f"[^\\s\"'={_UNSAFE}]+")
+
+
+def plain(value: object, redactor: Redactor, depth: int = 0) -> object:
+    """Give any value as one that JSON can hold: bounded, clean, without secrets."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean(redactor.text(str.__str__(value)), TEXT_LIMIT_BYTES)
+    if isinstance(value, int) and value.bit_length() <= _INTEGER_BITS:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, Mapping | list | tuple | set | frozenset) and depth < DEEPEST:
+        return _plain_entries(value, redactor, depth + 1)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return clean(redactor.text(clean(value, 4 * TEXT_LIMIT_BYTES)), TEXT_LIMIT_BYTES)
+
+
+def to_json(line: Mapping[str, object], *, ascii_only: bool = False) -> str:
+    """Give a line of plain values as one line of JSON, without the line's end."""
+    text = json.dumps(line, ensure_ascii=ascii_only, allow_nan=False)
+    return _UNSAFE_CHARACTER.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def to_text(line: Mapping[str, object], *, coloured: bool) -> str:
+    """Give a line of plain values as text: time, level, event, fields; a traceback or a stack below it."""
+    level = str(line.get("level", "info"))
+    at = str(line.get("timestamp", ""))
+    words = [_local_time(at), _paint(f"{level:<8}", _COLOURS.get(level, "0"), coloured=coloured)]
+    words.append(_paint(_shown(line.get("event", "")), "1", coloured=coloured))
+    words += [
+        f"{_paint(_word(key), '36', coloured=coloured)}={_word(value)}"
+        for key, value in line.items()
+        if key not in HEAD and key not in BLOCKS
+    ]
+    blocks = [part for key in BLOCKS if key in line for part in str(line[key]).splitlines()]
+    return "\n".join([" ".join(words), *(f"    | {_shown(part)}" for part in blocks)])
+
+
+def message_of(event: str, fields: Mapping[str, object]) -> str:
+    """Give an event and its plain fields as one short text: `fetched pages=4`."""
+    return " ".join([_shown(event), *(f"{_word(key)}={_word(value)}" for key, value in fields.items())])
+
+
+def _plain_entries(value: object, redactor: Redactor, depth: int) -> object:
+    try:
+        if isinstance(value, Mapping):
+            some = islice(value.items(), MOST_ENTRIES)
+            return {
+                clean(redactor.text(clean(key, 200)), 200): plain(part, redactor, depth) for key, part in some
+            }
+        assert isinstance(value, Iterable)
+        return [plain(part, redactor, depth) for part in islice(value, MOST_ENTRIES)]
+    except Exception:  # a collection of the user's own, or one that another thread changes meanwhile
+        return f"<{type(value).__name__} that can't be shown>"
+
+
+def _local_time(timestamp: str) -> str:
+    try:
+        return datetime.fromisoformat(timestamp).astimezone().strftime("%H:%M:%S.%f")[:-3]
+    except ValueError:
+        return datetime.now(UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
+
+
+def _word(value: object) -> str:
+    """Give a value as one word, quoted where it would be taken for more than one."""
+    if not isinstance(value, str):
+        return _shown(json.dumps(value, ensure_ascii=False, default=str))
+    if _PLAIN_WORD.fullmatch(value):
+        return value
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{_shown(quoted)}"'
+
+
+def _shown(value: object) -> str:
+    return _UNSAFE_CHARACTER.sub(_escape, value if isinstance(value, str) else str(value))
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return {9: "\\t", 10: "\\n", 13: "\\r"}.get(
+        code, f"\\x{code:02x}" if code < _ONE_BYTE else f"\\u{code:04x}"
+    )
+
+
+def _paint(text: str, colour: str, *, coloured: bool) -> str:
+    return f"\x1b[{colour}m{text}\x1b[0m" if coloured else text
