@@ -19,12 +19,7 @@ from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import STOP_HURRIED, STOP_REQUESTED
 from wakeful.telemetry.recorder import Recorder
 
-LOOPS = [
-    "asyncio",
-    pytest.param(
-        "uvloop", marks=pytest.mark.skipif(not importlib.util.find_spec("uvloop"), reason="no uvloop")
-    ),
-]
+LOOPS = ["asyncio", *(["uvloop"] if importlib.util.find_spec("uvloop") else [])]  # the second one is optional
 PROGRAM = textwrap.dedent(
     """
     import asyncio, importlib, signal, sys, time

@@ -103,26 +103,28 @@ def test_all_mistakes_of_all_sources_are_told_at_once(tmp_path: Path) -> None:
 
     problems = _problems(environ=environ, path=file, flags={"drain.graze": "1s"})
 
+    at = f" [file {file}]"
+    duration = 'write "250ms", "30s", "5m", "1h30m", "7d" or a number of seconds'
+    dsn = 'must begin with "postgresql://", as in postgresql://user:password@host:5432/name'
+    cap = "50 is more than worker.concurrency (10), which caps the whole instance"
+    defualt = "unknown setting; did you mean WAKEFUL__LEASE__DEFAULT? [environment WAKEFUL__LEASE__DEFUALT]"
+    poll_max = "unknown variable; did you mean WAKEFUL__POLL__MAX? [environment WAKEFUL_POLL_MAX]"
     assert problems == {
-        f"worker.concurency: unknown setting; did you mean worker.concurrency? [file {file}]",
-        f"worker.threads: 'many' is not a whole number [file {file}]",
-        f"leese.beat: unknown setting; did you mean lease.beat? [file {file}]",
+        f"worker.concurency: unknown setting; did you mean worker.concurrency?{at}",
+        f"worker.threads: 'many' is not a whole number{at}",
+        f"leese.beat: unknown setting; did you mean lease.beat?{at}",
         "queues.mail.concurrency: must be given",
-        f"queues.big.concurrency: 50 is more than worker.concurrency (10), which caps the whole instance"
-        f" [file {file}]",
-        f"sinks.team.kind: 'webhok' is not one of log, webhook [file {file}]",
+        f"queues.big.concurrency: {cap}{at}",
+        f"sinks.team.kind: 'webhok' is not one of log, webhook{at}",
         "sinks.other.url: a webhook needs its url, or url_file that holds it",
-        f"poll.min: 10s is more than poll.max (5s) [file {file}]",
-        f"http.port: 70000 is more than 65535, the most that it may be [file {file}]",
-        f"http.enabled: 'maybe' is not true or false [file {file}]",
-        f"handlers: 'my jobs' is not the name of a module, such as \"myapp.jobs\" [file {file}]",
-        f'history.finished: \'soon\' is not a duration: write "250ms", "30s", "5m", "1h30m", "7d"'
-        f" or a number of seconds [file {file}]",
-        "lease.defualt: unknown setting; did you mean WAKEFUL__LEASE__DEFAULT?"
-        " [environment WAKEFUL__LEASE__DEFUALT]",
-        "WAKEFUL_POLL_MAX: unknown variable; did you mean WAKEFUL__POLL__MAX? [environment WAKEFUL_POLL_MAX]",
-        'database.dsn: must begin with "postgresql://", as in postgresql://user:password@host:5432/name'
-        " [environment DATABASE_URL]",
+        f"poll.min: 10s is more than poll.max (5s){at}",
+        f"http.port: 70000 is more than 65535, the most that it may be{at}",
+        f"http.enabled: 'maybe' is not true or false{at}",
+        f"handlers: 'my jobs' is not the name of a module, such as \"myapp.jobs\"{at}",
+        f"history.finished: 'soon' is not a duration: {duration}{at}",
+        f"lease.defualt: {defualt}",
+        f"WAKEFUL_POLL_MAX: {poll_max}",
+        f"database.dsn: {dsn} [environment DATABASE_URL]",
         "drain.graze: unknown setting; did you mean drain.grace? [flag]",
     }
 
@@ -324,9 +326,8 @@ def _value_at(configuration: Configuration, dotted: str) -> object:
 
 
 def _is_number(dotted: str) -> bool:
-    section, _, key = dotted.rpartition(".")
     if "NAME" in dotted:
-        return key in ("concurrency", "timeout")
+        return dotted.rpartition(".")[2] in ("concurrency", "timeout")
     default = _value_at(load(environ={}), dotted)
     return isinstance(default, int | float) and not isinstance(default, bool)
 

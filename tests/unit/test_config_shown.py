@@ -19,6 +19,7 @@ from wakeful.core.settings import Settings, SinkSettings
 
 TOP = Path(__file__).parents[2]
 DSN = "postgresql://bob:p%40ss:w@host:5432/name?sslpassword=zzzz&application_name=x"
+NO_DEFAULT = "\N{EN DASH}"
 URL = "https://hooks.example.com/services/T000/B000/geheim"
 
 
@@ -50,10 +51,11 @@ def test_the_page_on_configuration_has_each_setting_with_its_default_and_its_var
     named = Settings(sinks={"NAME": SinkSettings(kind="log")})
     rows = {row.path: row.value.strip('"') for row in effective(named, {})}
     shown_as = {
-        path: f"`{rows[path]}`" if rows.get(path, NOT_SET) != NOT_SET else "–" for path in known_paths()
+        path: f"`{rows[path]}`" if rows.get(path, NOT_SET) != NOT_SET else NO_DEFAULT
+        for path in known_paths()
     }
 
-    for path, default in (shown_as | {"sinks.NAME.kind": "–"}).items():
+    for path, default in (shown_as | {"sinks.NAME.kind": NO_DEFAULT}).items():
         assert re.search(rf"^\| `{path}` \| {re.escape(default)} \| \S", page, re.MULTILINE), path
     assert variable_of("worker.concurrency") in page
 

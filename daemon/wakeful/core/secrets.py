@@ -20,7 +20,7 @@ HIDDEN: Final = "***"
 SHORTEST_PATH: Final = 8  # the path of a webhook that is a key; "/" or "/hook" is none
 
 _PASSWORD_KEYS: Final = frozenset({"password", "sslpassword", "passwd"})
-_PASSWORD_OPTION: Final = re.compile(r"(?<=[?&])((?:ssl)?password|passwd)=[^&#]*", re.I)
+_PASSWORD_OPTION: Final = re.compile(r"(?<=[?&])((?:ssl)?password|passwd)=[^&#]*", re.IGNORECASE)
 _USER_INFO: Final = re.compile(r"(?<=://)([^/?#]*)@")
 
 

@@ -47,7 +47,7 @@ class Telemetry:
         for subscriber in self._subscribers:
             try:
                 subscriber(event, fields)
-            except Exception:  # a view of an event may not break what the event is about
+            except Exception:  # noqa: BLE001 - a view of an event may not break what it is about
                 self._note_failure()
 
     def _unsubscribe(self, subscriber: Subscriber) -> None:

@@ -21,7 +21,7 @@ from wakeful.telemetry.redaction import Redactor
 
 TEXT_LIMIT_BYTES: Final = 16 * 1024
 MOST_ENTRIES: Final = 100
-DEEPEST: Final = 6
+DEEPEST: Final = 10
 BLOCKS: Final = ("exception", "stack")  # shown below the line in the text form
 HEAD: Final = ("timestamp", "level", "event", "logger")
 
@@ -86,7 +86,7 @@ def _plain_entries(value: object, redactor: Redactor, depth: int) -> object:
             }
         assert isinstance(value, Iterable)
         return [plain(part, redactor, depth) for part in islice(value, MOST_ENTRIES)]
-    except Exception:  # a collection of the user's own, or one that another thread changes meanwhile
+    except Exception:  # noqa: BLE001 - a user's own collection, or one that another thread changes
         return f"<{type(value).__name__} that can't be shown>"
 
 

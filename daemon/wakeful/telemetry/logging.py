@@ -51,7 +51,7 @@ def configure_logging(
     before = (root.level, root.handlers[:], threading.excepthook)
     root.handlers[:] = [handler]
     root.setLevel(level)
-    logging.captureWarnings(True)
+    logging.captureWarnings(capture=True)
     threading.excepthook = _log_end_of_thread
     structlog.configure(
         processors=[structlog.stdlib.PositionalArgumentsFormatter(), _hand_over],
@@ -62,7 +62,7 @@ def configure_logging(
 
     def undo() -> None:
         structlog.reset_defaults()
-        logging.captureWarnings(False)
+        logging.captureWarnings(capture=False)
         root.setLevel(before[0])
         root.handlers[:] = before[1]
         threading.excepthook = before[2]
@@ -104,7 +104,7 @@ class LineHandler(logging.Handler):
         try:
             self._stream.write(self._rendered(record) + "\n")
             self._stream.flush()
-        except Exception:  # a closed pipe, a full disk, a record that breaks whoever looks at it
+        except Exception:  # noqa: BLE001 - a closed pipe, a full disk, a record that breaks its reader
             return
 
     def _rendered(self, record: logging.LogRecord) -> str:
@@ -120,7 +120,7 @@ class LineHandler(logging.Handler):
         if record.name not in (EVENT_LOGGER, JOB_LOGGER):
             keep_line_of_current_attempt(level, event, fields)
         if record.name != EVENT_LOGGER:  # the catalogue says exactly what an event carries
-            fields = {**get_contextvars(), **fields}
+            fields = {**dict(sorted(get_contextvars().items())), **fields}
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"timestamp": at.replace("+00:00", "Z"), "level": level}
         line |= {"event": plain(event, self._redactor), "logger": plain(record.name, self._redactor)}
@@ -145,7 +145,7 @@ def _structure_of(error: BaseException) -> object:
     try:
         describe = ExceptionDictTransformer(show_locals=False, max_frames=_FRAMES)
         return describe((type(error), error, error.__traceback__))
-    except Exception:  # attributes of an exception are its author's code
+    except Exception:  # noqa: BLE001 - attributes of an exception are its author's code
         return describe_exception(error).traceback
 
 
@@ -167,7 +167,7 @@ def _fields_of(record: logging.LogRecord) -> dict[str, object]:
 def _message_of(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # the arguments do not fit the message, or one of them raises
+    except Exception:  # noqa: BLE001 - the arguments do not fit the message, or one of them raises
         return f"{record.msg!r} (its arguments can't be shown)"
 
 

@@ -15,7 +15,7 @@ SHORTEST_SECRET: Final = 4  # a shorter one would hide half of every line
 
 _IN_URL: Final = re.compile(r"(?<=://)([^\s:/@?#'\"]*):[^\s@/?#'\"]+@")
 _IN_KEYWORDS: Final = re.compile(
-    r"\b(password|passwd|sslpassword)(\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&'\"]+)", re.I
+    r"\b(password|passwd|sslpassword)(\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&'\"]+)", re.IGNORECASE
 )
 
 

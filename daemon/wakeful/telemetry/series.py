@@ -8,6 +8,7 @@ lock.
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
@@ -19,6 +20,7 @@ MOST_SERIES: Final = 500
 OTHER: Final = "other"
 
 _VALUE_LIMIT_BYTES: Final = 120
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 Key = tuple[str, ...]
 
@@ -127,7 +129,7 @@ class Keys:
         return f"{{{','.join(pairs)}}}" if pairs else ""
 
     def _folded(self, value: object, known: set[str]) -> str:
-        text = "" if value is None else clean(value, _VALUE_LIMIT_BYTES)
+        text = "" if value is None else _CONTROL.sub("\ufffd", clean(value, _VALUE_LIMIT_BYTES))
         if text not in known:
             if len(known) >= MOST_VALUES:
                 return OTHER
@@ -145,4 +147,4 @@ def number(value: float) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return value.replace("\\", "\\\\").replace('"', '\\"')
