@@ -30,8 +30,8 @@ MOST_OFFERS: Final = 24
 _PHONE: Final = re.compile(r"[^0-9+]")
 _MAIL: Final = re.compile(r"[^@\s<>\"',;:()]+@[^@\s<>\"',;:()]+\.[^@\s<>\"',;:()]+")
 
-Report = Callable[[float, str], None]
-"""Told how far the pictures are: percent and a line for people."""
+Report = Callable[[float, str], object]
+"""Told how far the pictures are: percent and a line for people. May raise to stop the work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

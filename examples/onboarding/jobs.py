@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import anyio
@@ -29,7 +29,7 @@ from onboarding.pictures import Seen
 from onboarding.provider import Provider, ProviderFailed, ProviderLimited, open_provider
 from onboarding.publish import PublishBusy, publish, shown_release
 from onboarding.settings import Settings, from_environment
-from wakeful import Discard, Fail, JobContext, RateLimited, Registry, Snooze
+from wakeful import Discard, Fail, JobContext, JobType, RateLimited, Registry, Snooze
 
 BUSY_SECONDS: Final = 2.0
 PROVIDER_KEY: Final = "onboarding-llm"
@@ -87,7 +87,7 @@ async def collect(job: JobContext, payload: Collect) -> dict[str, object]:
         _check_facts(survey)
     async with job.step("save"):
         await stages.save_facts(_run(shared, stage), survey.facts)
-    _enqueue_next(job, "VISION", stage)
+    _enqueue_next(job, vision, stage)
     return {
         "run": stage.run,
         "name": survey.facts.name,
@@ -119,7 +119,7 @@ async def vision(job: JobContext, payload: Stage) -> dict[str, object]:
         if shared.provider is not None:
             await _describe(job, shared.provider, run=run, facts=facts, pictures=pictures)
         pictures = await stages.save_vision(run, pictures)
-    _enqueue_next(job, "COPY", payload)
+    _enqueue_next(job, copy, payload)
     return {"pictures": [stages.picture_line(seen) for seen in pictures]}
 
 
@@ -142,7 +142,7 @@ async def copy(job: JobContext, payload: Stage) -> dict[str, object]:
         )
     async with job.step("save"):
         await stages.save_text(run, text)
-    _enqueue_next(job, "BUILD", payload)
+    _enqueue_next(job, build, payload)
     return {"source": text.source, "headline": text.headline}
 
 
@@ -151,16 +151,11 @@ def build(job: JobContext, payload: Stage) -> dict[str, object]:
     """Render the static site from facts, pictures and text."""
     shared = _resources(job)
     run = _run(shared, payload)
-
-    def report(percent: float, message: str) -> None:
-        if job.cancelled:
-            raise Discard("cancelled while the site was built")
-        step.progress(percent, message)
-
     with job.step("render") as step:
         content = stages.load_content(run, shared.settings.public_url, place_id=payload.place_id)
-        files = build_site(run, content, report)
-    _enqueue_next(job, "PUBLISH", payload)
+        # In a thread, `progress` is also where a job that should stop does: deadline, cancel, drain.
+        files = build_site(run, content, step.progress)
+    _enqueue_next(job, publish_site, payload)
     return {"files": files}
 
 
@@ -202,16 +197,10 @@ def _run(shared: Resources, stage: Stage) -> Run:
     return run
 
 
-def _enqueue_next(job: JobContext, job_type: str, stage: Stage) -> None:
+def _enqueue_next(job: JobContext, job_type: JobType[[JobContext, Stage], Any], stage: Stage) -> None:
     """The next stage, in the queue and with the urgency of this one."""
-    payload = {"place_id": stage.place_id, "run": stage.run}
-    job.enqueue(
-        job_type,
-        payload,
-        queue=job.queue,
-        priority=job.priority,
-        dedupe_key=f"{job_type.lower()}:{stage.run}",
-    )
+    key = f"{job_type.job_type.lower()}:{stage.run}"
+    job.enqueue(job_type, stage, queue=job.queue, priority=job.priority, dedupe_key=key, tags=job.tags)
 
 
 def _check_facts(survey: Survey) -> None:
