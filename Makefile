@@ -1,7 +1,8 @@
 # Wakeful: `make run` is the demo, `make test` the tests; both set up what they need. `make help` lists the rest.
 # Works with GNU make 3.81. A value is passed on by the environment, never pasted into a command.
 
-.PHONY: help run test check lock bench clean distclean setup-run setup-dev
+.PHONY: help run test check lint bench lock clean distclean
+.PHONY: setup-run setup-dev lint-style lint-format lint-types lint-imports
 
 PYTHON_IN_VENV = .venv/bin/python
 DEMO_DATA = .wakeful
@@ -20,12 +21,22 @@ endif
 test: setup-dev ## Run the tests, with a PostgreSQL of their own
 	@unset DATABASE_URL DATABASE_URL_FILE; exec $(PYTHON_IN_VENV) -m pytest $(ARGS)
 
-check: setup-dev ## Check style, types and import contracts, and run the fast tests
+check: lint ## Check everything that takes seconds: lint, and the fast tests
+	@unset DATABASE_URL DATABASE_URL_FILE; exec $(PYTHON_IN_VENV) -m pytest -q tests/unit tests/architecture
+
+lint: lint-style lint-format lint-types lint-imports ## Check style, format, types and import contracts
+
+lint-style: setup-dev
 	$(PYTHON_IN_VENV) -m ruff check .
+
+lint-format: setup-dev
 	$(PYTHON_IN_VENV) -m ruff format --check .
+
+lint-types: setup-dev
 	$(PYTHON_IN_VENV) -m mypy daemon/wakeful tests examples
-	.venv/bin/lint-imports
-	$(PYTHON_IN_VENV) -m pytest -q tests/unit tests/architecture
+
+lint-imports: setup-dev
+	.venv/bin/lint-imports --no-logo
 
 bench: setup-dev ## Measure: drain, wake latency, idle statements
 	@exec $(PYTHON_IN_VENV) -m bench $(ARGS)

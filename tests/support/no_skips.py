@@ -18,7 +18,9 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     """Turn the report of a skip into a failure that names the skip's reason."""
     report = yield
     if report.skipped:
-        reason = vars(report).pop("wasxfail", "") or _reason(report)  # its presence would keep the exit code 0
+        reason = vars(report).pop("wasxfail", "") or _reason(
+            report
+        )  # its presence would keep the exit code 0
         report.outcome = "failed"
         report.longrepr = REFUSED + reason
     return report
