@@ -112,7 +112,7 @@ def test_two_webhooks_of_one_host_can_be_told_apart() -> None:
 
 _secret = st.text(
     st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="/?#&@%=+"), min_size=8
-)
+).map("~".__add__)  # no part of what surrounds it
 
 
 @given(_secret)
