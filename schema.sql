@@ -1456,10 +1456,9 @@ comment on function wakeful.alert(text, text, text, text, text, jsonb, text, uui
 -- What only the owner of the schema may do, on behalf of daemons
 -- ---------------------------------------------------------------------------------------------------------------
 
-create function wakeful.expire_finished(history interval) returns integer
+create function wakeful.expire_finished(history interval) returns table (slot integer, emptied boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    emptied  integer := 0;
     young    boolean;
     occupied boolean;
 begin
@@ -1467,29 +1466,47 @@ begin
         perform wakeful.refuse(row ('WK013', 'history is ' || coalesce(history::text, 'null'),
                                     'Give how long finished jobs are kept: 7 days.')::wakeful.fault);
     end if;
-    for slot in 0..15 loop
-        continue when slot = wakeful.finished_slot(now());
+    -- A slot must be past the history before its turn comes again: a longer history takes wider slots.
+    update wakeful.installation i set finished_slot_width = history / 14 where i.finished_slot_width * 14 < history;
+    for number in 0..15 loop
+        continue when number = wakeful.finished_slot(now());
         execute format('select exists (select from wakeful.finished_%1$s where finished_at >= $1),'
-                       '       exists (select from wakeful.finished_%1$s)', slot)
+                       '       exists (select from wakeful.finished_%1$s)', number)
         into young, occupied using now() - history;
         continue when young or not occupied;
+        slot := number;
+        emptied := false;
         begin
-            execute format('lock table wakeful.finished_%s in access exclusive mode nowait', slot);
+            execute format('lock table wakeful.finished_%s in access exclusive mode nowait', number);
             -- Looked at again under the lock: a finish may have written here since.
-            execute format('select exists (select from wakeful.finished_%s where finished_at >= $1)', slot)
+            execute format('select exists (select from wakeful.finished_%s where finished_at >= $1)', number)
             into young using now() - history;
-            if not young then
-                execute format('truncate wakeful.finished_%s', slot);
-                emptied := emptied + 1;
-            end if;
+            continue when young;
+            execute format('truncate wakeful.finished_%s', number);
+            emptied := true;
         exception when lock_not_available then
             null;  -- Somebody reads it: the next pass tries again, and no finish ever queues behind us.
         end;
+        return next;
     end loop;
-    return emptied;
 end
 $$;
-comment on function wakeful.expire_finished(interval) is 'Empty the slots of the ring whose rows are all older than the history. Gives how many were emptied; a slot in use is left for the next pass';
+comment on function wakeful.expire_finished(interval) is 'Empty the slots of the ring whose rows are all older than the history. Gives those that are: emptied, or not because somebody reads them, and left for the next pass';
+
+create function wakeful.expire_audit(age interval, most integer) returns integer
+language sql security definer set search_path = pg_catalog, pg_temp as $$
+    with oldest as (
+        select a.audit_id, a.happened_at from wakeful.audit a order by a.audit_id limit most
+    ),
+    gone as (
+        delete from wakeful.audit a
+        where a.audit_id = any (array(
+            select o.audit_id from oldest o where o.happened_at < now() - greatest(age, interval '90 days')))
+        returning a.audit_id
+    )
+    select count(*)::integer from gone
+$$;
+comment on function wakeful.expire_audit(interval, integer) is 'Remove the oldest entries of the audit that are past this age; never one younger than 90 days. Gives how many';
 
 create function wakeful.raise_position() returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -1514,6 +1531,16 @@ begin
 end
 $$;
 comment on function wakeful.raise_position() is 'Bring the position sequence above the highest position in use: a sequence can go backwards in a crash or failover. Gives the new value, or null where nothing was wrong';
+
+create function wakeful.system_identifier() returns text
+language plpgsql stable as $$
+begin
+    return (select c.system_identifier::text from pg_control_system() as c);
+exception when insufficient_privilege or undefined_function or feature_not_supported then
+    return null;  -- A managed service may refuse it.
+end
+$$;
+comment on function wakeful.system_identifier() is 'What tells this server from another one; null where it does not tell. A physical copy has the same';
 
 create function wakeful.adopt(system_identifier text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,0 +1,52 @@
+"""What lane ids stand for, and which lanes nobody serves.
+
+Invariant: no job hangs on a row of `lane`: one that is missing, late or wrong costs a notification or a delay (I10).
+Claiming from lanes is `store.jobs`'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from wakeful.store.database import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnservedLane:
+    """A lane whose waiting jobs no live instance serves."""
+
+    lane_id: int
+    job_type: str
+    queue: str
+
+
+async def fold_lanes(database: Database, limit: int) -> int:
+    """Fold lanes that producers met for the first time into `lane`; gives how many of their notes were read."""
+    rows = await database.fetchval("fold_lanes", limit)
+    assert isinstance(rows, int)
+    return rows
+
+
+async def mark_unserved(database: Database) -> None:
+    """Note since when lanes with waiting jobs are not served; forget it where one is."""
+    await database.fetch("mark_unserved")
+
+
+async def find_unserved(database: Database, grace: float) -> list[UnservedLane]:
+    """Lanes that nobody has served for `grace` seconds."""
+    rows = await database.fetch("find_unserved", grace)
+    return [
+        UnservedLane(lane_id=row["lane_id"], job_type=row["job_type"], queue=row["queue"]) for row in rows
+    ]
+
+
+async def fail_unserved(database: Database, lane_id: int, limit: int) -> dict[UUID, str]:
+    """Fail at most `limit` waiting jobs of a lane that nobody serves; gives their statuses."""
+    rows = await database.fetch("fail_unserved", lane_id, limit)
+    return {row["job_id"]: row["status"] for row in rows}
+
+
+async def alert_unserved(database: Database, lane_id: int) -> bool:
+    """Tell people of a lane that nobody serves; False: they have been told."""
+    return await database.fetchrow("alert_unserved", lane_id) is not None

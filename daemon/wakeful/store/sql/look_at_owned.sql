@@ -1,0 +1,16 @@
+-- The next slice of ready by its primary key: the owned positions of each lane, by owner. Locks nothing.
+-- $1 $2 lane and position that the last slice ended at   $3 rows   $4 seconds that a job may be past twice its deadline
+with slice as materialized (
+    select
+        r.lane_id, r.pos, r.owner,
+        r.owner is not null and r.deadline_at + r.deadline + make_interval(secs => $4::double precision) < clock_timestamp() as overdue
+    from wakeful.ready r
+    where (r.lane_id, r.pos) > ($1, $2)
+    order by r.lane_id, r.pos
+    limit $3
+)
+select
+    s.lane_id, s.owner, s.overdue, max(s.pos) as last_pos, count(*) as seen,
+    array_agg(s.pos order by s.pos) filter (where s.owner is not null) as positions
+from slice s
+group by s.lane_id, s.owner, s.overdue
