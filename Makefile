@@ -5,18 +5,19 @@
 .PHONY: setup-run setup-dev lint-style lint-format lint-types lint-imports
 
 PYTHON_IN_VENV = .venv/bin/python
-DEMO_DATA = .wakeful
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo "  PYTHON=… names an interpreter, ARGS=\"…\" is passed on: make run ARGS=--once, make test ARGS=\"-k lease\""
 
-run: setup-run ## Run the demo with its own PostgreSQL (DATABASE_URL=… on this command: with that server)
+# Only a DATABASE_URL of this command is used, not an exported one; `value` keeps a "$" in its password.
 ifeq ($(origin DATABASE_URL),command line)
-	@exec $(PYTHON_IN_VENV) -m wakeful demo --database "$$DATABASE_URL" $(ARGS)
-else
-	@exec $(PYTHON_IN_VENV) -m wakeful demo $(ARGS)
+export DEMO_DATABASE := $(value DATABASE_URL)
+DEMO_OPTION = --database "$$DEMO_DATABASE"
 endif
+
+run: setup-run ## Run the demo with its own PostgreSQL (DATABASE_URL=… on this command: with that server)
+	@exec $(PYTHON_IN_VENV) -m wakeful demo $(DEMO_OPTION) $(ARGS)
 
 test: setup-dev ## Run the tests, with a PostgreSQL of their own
 	@unset DATABASE_URL DATABASE_URL_FILE; exec $(PYTHON_IN_VENV) -m pytest $(ARGS)

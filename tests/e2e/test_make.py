@@ -125,22 +125,26 @@ def test_on_musl_with_postgresql_all_but_the_embedded_one_is_installed(shelf: Sh
     assert chosen.count("--hash") < whole.count("--hash")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment", "given"),
-    [
-        ((), {}, False),
-        ((), EXPORTED, False),
-        (("DATABASE_URL=postgresql://elsewhere/db",), {}, True),
-    ],
-    ids=["none", "exported", "on the command"],
-)
-def test_another_server_only_when_told_on_the_command(
-    arguments: tuple[str, ...], environment: dict[str, str], given: bool
-) -> None:
-    answer = make("--dry-run", "run", "ARGS=--once", *arguments, environment=environment)
-    command = answer.stdout.splitlines()[-1]
-    assert ("--database" in command) is given
-    assert command.endswith("--once")
+def demo_options(*arguments: str, environment: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """What `make run` hands to the demo: each argument of the command, printed by a stand-in for the interpreter."""
+    stand_in = "printf '%s\\n'"
+    answer = make("-o", "setup-run", "run", f"PYTHON_IN_VENV={stand_in}", *arguments, environment=environment)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.splitlines()[2:]
+
+
+def test_the_demo_has_its_own_server_unless_told_otherwise() -> None:
+    assert demo_options() == ["demo"]
+    assert demo_options("ARGS=--once --json") == ["demo", "--once", "--json"]
+
+
+def test_an_exported_database_is_not_given_to_the_demo() -> None:
+    assert demo_options(environment=EXPORTED) == ["demo"]
+
+
+def test_a_database_on_the_command_is_given_to_the_demo_as_it_is() -> None:
+    address = "postgresql://it's:p$x$$(id)`id`\"@h/a b"
+    assert demo_options(f"DATABASE_URL={address}", environment=EXPORTED) == ["demo", "--database", address]
 
 
 def test_make_test_forgets_an_exported_database() -> None:
