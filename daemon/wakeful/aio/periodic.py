@@ -25,7 +25,7 @@ async def every(
     """
     while not stop.is_set():
         yield
-        await _rest(stop, wakeup, interval * (1 - jitter * random.random()))
+        await rest(stop, wakeup, interval * (1 - jitter * random.random()))
 
 
 async def pause(stop: anyio.Event, seconds: float) -> bool:
@@ -35,7 +35,8 @@ async def pause(stop: anyio.Event, seconds: float) -> bool:
     return stop.is_set()
 
 
-async def _rest(stop: anyio.Event, wakeup: Wakeup | None, seconds: float) -> None:
+async def rest(stop: anyio.Event, wakeup: Wakeup | None, seconds: float) -> None:
+    """Wait `seconds`, or until `stop` is set or `wakeup` rings."""
     if wakeup is None:
         await pause(stop, seconds)
         return
