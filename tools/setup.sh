@@ -85,7 +85,7 @@ make_venv() {
 # Prints the newest interpreter that fits; in a subshell, so `exit` ends only that, and `set -e` the rest.
 choose_python() {
     without_venv='' too_old=''
-    for python in ${PYTHON:-python3.15 python3.14 python3.13 python3.12 python3.11 python3 python}; do
+    for python in ${PYTHON:-python3.14 python3.13 python3.12 python3.11 python3 python}; do
         version=$(version_of "$python") || continue
         if ! new_enough "$python"; then
             too_old=${too_old:-"$python is $version"}
