@@ -7,7 +7,6 @@ is checked in the handler's own line, so that the finish is not refused for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -18,7 +17,7 @@ from wakeful.core.outcome import AlertRequest, FollowUp
 from wakeful.core.text import clean
 from wakeful.errors import LeaseLost
 from wakeful.handlers.options import EnqueueOptions
-from wakeful.handlers.plain import encode, plain
+from wakeful.handlers.plain import encode_object
 
 FOLLOW_UPS_LIMIT: Final = 10_000
 FOLLOW_UPS_LIMIT_BYTES: Final = 64 * 1024 * 1024
@@ -123,16 +122,13 @@ def alert_request(
         raise ValueError(f"severity {severity!r} is none of {', '.join(SEVERITIES)}{hint}")
     if dedupe_key is not None and (problem := name_problem(dedupe_key, KEY_LIMIT_BYTES)):
         raise ValueError(f"dedupe_key {problem}")
-    details = plain({} if body is None else body)
-    if not isinstance(details, Mapping):
-        raise ValueError(f"the alert's body is a {type(body).__name__}, not a JSON object")
     return AlertRequest(
         kind=kind,
         title=one_line(title) or kind,
         severity=severity,
         dedupe_key=dedupe_key,
         subject=None if subject is None else one_line(subject) or None,
-        body_text=encode(details, ALERT_BODY_LIMIT_BYTES, "the alert's body"),
+        body_text=encode_object(body, ALERT_BODY_LIMIT_BYTES, "the alert's body"),
     )
 
 

@@ -18,7 +18,7 @@ from uuid import UUID
 from wakeful.core.names import name_problem
 from wakeful.errors import OptionRefused
 from wakeful.handlers.options import EnqueueOptions
-from wakeful.handlers.plain import PAYLOAD_LIMIT_BYTES, encode, plain
+from wakeful.handlers.plain import PAYLOAD_LIMIT_BYTES, encode_object
 from wakeful.store.statements import statements
 
 _PLACEHOLDER: Final = re.compile(r"\$(\d+)")
@@ -67,7 +67,7 @@ async def enqueue(
         group=group,
         limit_key=limit_key,
     )
-    return await enqueue_encoded(connection, job_type, encode_object(payload), options)
+    return await enqueue_encoded(connection, job_type, encode_payload(payload), options)
 
 
 async def enqueue_encoded(
@@ -101,12 +101,9 @@ async def enqueue_encoded(
     return Enqueued(UUID(str(job_id)), bool(created))
 
 
-def encode_object(payload: object) -> str:
-    """Give a payload (a mapping, a typed value of one, or None for an empty one) as JSON text; raises ValueError."""
-    values = plain({} if payload is None else payload)
-    if not isinstance(values, Mapping):
-        raise ValueError(f"the payload is a {type(payload).__name__}, not a JSON object")
-    return encode(values, PAYLOAD_LIMIT_BYTES, "the payload")
+def encode_payload(payload: object) -> str:
+    """Give a payload (a mapping, a typed record, or None for an empty one) as JSON text; raises ValueError."""
+    return encode_object(payload, PAYLOAD_LIMIT_BYTES, "the payload")
 
 
 async def _fetch(connection: Any, arguments: tuple[object, ...]) -> tuple[object, object]:

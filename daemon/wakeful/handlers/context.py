@@ -15,7 +15,7 @@ from uuid import UUID
 from wakeful.core import jsontext
 from wakeful.core.job import Job
 from wakeful.handlers.buffer import Buffer, Buffered, alert_request, follow_up
-from wakeful.handlers.client import encode_object
+from wakeful.handlers.client import encode_payload
 from wakeful.handlers.handler import JobType
 from wakeful.handlers.options import EnqueueOptions
 from wakeful.handlers.steps import ProgressPort, Step
@@ -166,7 +166,7 @@ class JobContext:
             given = {} if payload is None else payload
             self._buffer.add_follow_up(follow_up(job_type.job_type, job_type.encode_payload(given), options))
         else:
-            self._buffer.add_follow_up(follow_up(job_type, encode_object(payload), options))
+            self._buffer.add_follow_up(follow_up(job_type, encode_payload(payload), options))
 
     def alert(
         self,

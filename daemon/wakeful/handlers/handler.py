@@ -5,18 +5,16 @@ Invariant: values only; a handler is never changed after its registration. How i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from wakeful.core import backoff
+from wakeful.core import backoff, jsontext
 from wakeful.core.declaration import Declaration
 from wakeful.core.durations import parse_duration
-from wakeful.errors import InvalidPayload
-from wakeful.handlers.client import Enqueued, enqueue_encoded
+from wakeful.handlers.client import Enqueued, encode_payload, enqueue_encoded
 from wakeful.handlers.options import EnqueueOptions
 from wakeful.handlers.payloads import PayloadType
-from wakeful.handlers.plain import PAYLOAD_LIMIT_BYTES, encode, plain
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -109,11 +107,6 @@ class JobType(Generic[P, R]):
 
     def encode_payload(self, payload: object) -> str:
         """Give a payload, checked against the handler's type, as JSON text; raises InvalidPayload or ValueError."""
-        values = plain(payload)
-        if not isinstance(values, Mapping):
-            raise InvalidPayload(
-                (f"$: expected a payload of {self.job_type}, got a {type(payload).__name__}",)
-            )
-        text = encode(values, PAYLOAD_LIMIT_BYTES, "the payload")
-        self.handler.bind(values)
+        text = encode_payload(payload)
+        self.handler.bind(jsontext.loads(text))
         return text

@@ -7,7 +7,7 @@ with its path.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from enum import Enum
 from pathlib import PurePath
@@ -21,17 +21,17 @@ from wakeful.handlers import records
 PAYLOAD_LIMIT_BYTES: Final = 1024 * 1024
 RESULT_LIMIT_BYTES: Final = 1024 * 1024
 
-_NESTED_TOO_DEEPLY: Final = "$: nested too deeply"
+_REASON_BYTES: Final = 500
 
 
 def encode(value: object, limit_bytes: int, what: str) -> str:
     """Give a value as JSON text of at most `limit_bytes`; raises ValueError naming `what` ("the result") and a path."""
-    try:
-        text = _encode(value)
-    except BaseException as error:  # a handler may return an object whose attributes raise anything
-        raise ValueError(f"{what} can't be stored: {clean(error, 500)}") from error
-    jsontext.check_size(text, limit_bytes, what)
-    return text
+    return _checked(lambda: _encode(value), limit_bytes, what)
+
+
+def encode_object(value: object, limit_bytes: int, what: str) -> str:
+    """Give a mapping, a typed record or None (an empty one) as the text of a JSON object; raises ValueError."""
+    return _checked(lambda: _encode_object({} if value is None else value), limit_bytes, what)
 
 
 def encode_result(value: object, limit_bytes: int = RESULT_LIMIT_BYTES) -> str:
@@ -52,14 +52,29 @@ def plain(value: object) -> object:
     return _plain_object(value)
 
 
+def _checked(encoding: Callable[[], str], limit_bytes: int, what: str) -> str:
+    try:
+        text = encoding()
+    except RecursionError:
+        raise ValueError(f"{what} can't be stored: $: nested too deeply") from None
+    except BaseException as error:  # the attributes of a handler's object may raise anything
+        raise ValueError(f"{what} can't be stored: {clean(error, _REASON_BYTES)}") from error
+    jsontext.check_size(text, limit_bytes, what)
+    return text
+
+
 def _encode(value: object) -> str:
     try:
         return jsontext.dumps(value)
     except ValueError:
-        try:
-            return jsontext.dumps(plain(value))
-        except RecursionError:
-            raise ValueError(_NESTED_TOO_DEEPLY) from None
+        return jsontext.dumps(plain(value))
+
+
+def _encode_object(value: object) -> str:
+    values = value if isinstance(value, dict) else plain(value)
+    if not isinstance(values, dict):
+        raise ValueError(f"a {type(value).__name__} is not a JSON object")
+    return _encode(values)
 
 
 def _plain_key(key: object) -> object:

@@ -146,7 +146,7 @@ class Progress:
         text = None if message is None else clean(message, MESSAGE_LIMIT_BYTES)
         self._raise_if_lost()
         with self._lock:
-            entry = self._entry(name or (self._entered[-1] if self._entered else IMPLICIT_STEP))
+            entry = self._entry(self._current() if name is None else clean(name, STEP_NAME_LIMIT_BYTES))
             if entry.status == "pending":
                 self._start(entry)
             entry.percent = entry.percent if percent is None else shown
@@ -200,6 +200,7 @@ class Progress:
     def _mark_entered(self, name: str) -> int:
         with self._lock:
             entry = self._entry(name)
+            self._omitted += name not in self._entries
             entry.inside += 1
             self._start(entry)
             self._entered.append(name)
@@ -219,14 +220,15 @@ class Progress:
             self._changes += 1
             return self._changes
 
+    def _current(self) -> str:
+        return self._entered[-1] if self._entered else IMPLICIT_STEP
+
     def _entry(self, name: str) -> _Entry:
         entry = self._entries.get(name)
         if entry is None:
             entry = _Entry(name)
             if len(self._entries) < STEPS_LIMIT:
                 self._entries[name] = entry
-            else:
-                self._omitted += 1
         return entry
 
     def _start(self, entry: _Entry) -> None:

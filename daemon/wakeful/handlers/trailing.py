@@ -42,7 +42,11 @@ async def run_trailing(trailing: TrailingWrites, stop: anyio.Event) -> None:
     """Write, every second until `stop`, what attempts have marked and not written."""
     async for _ in every(THROTTLE_SECONDS, stop, jitter=0.0):
         for progress in trailing.take():
-            with suppress(LeaseLost):
-                await progress.flush_if_due()
-                if progress.waiting:
-                    trailing.add(progress)
+            await _flush(progress, trailing)
+
+
+async def _flush(progress: Progress, trailing: TrailingWrites) -> None:
+    with suppress(LeaseLost):
+        await progress.flush_if_due()
+        if progress.waiting:
+            trailing.add(progress)
