@@ -19,6 +19,7 @@ import anyio
 from wakeful.aio.periodic import pause
 from wakeful.errors import JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
 from wakeful.handlers.control import AttemptControl, StopReason
+from wakeful.runtime.conclusion import Landing
 from wakeful.runtime.holdings import Holding
 from wakeful.runtime.lease import INTERRUPT_AT, Lease
 from wakeful.telemetry.bus import Telemetry
@@ -39,6 +40,7 @@ class Attempt:
     on_loop: bool
     deadline: float
     grace: float
+    landed: Callable[[Landing], None] | None = None
     asked: float | None = None
     delivered: float = 0.0
     fenced: bool = False
@@ -50,6 +52,12 @@ class Attempt:
     def job_id(self) -> UUID:
         """Id of its job."""
         return self.holding.job_id
+
+    @property
+    def label(self) -> str:
+        """Its name in logs and in the list of threads, the same as `JobContext.label`."""
+        job = self.holding.job
+        return f"{job.job_type} {job.job_id} run {job.run_no}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +76,7 @@ class Attempts:
 
     running: dict[UUID, Attempt] = field(default_factory=dict)
     interrupting: bool = False
+    _none_left: anyio.Event = field(default_factory=anyio.Event)
 
     def begin(self, attempt: Attempt) -> None:
         """A handler is about to be called."""
@@ -77,6 +86,14 @@ class Attempts:
         """The handler has ended: nothing is delivered to its worker any more."""
         if self.running.get(attempt.job_id) is attempt:
             del self.running[attempt.job_id]
+        if not self.running:
+            self._none_left.set()
+
+    async def idle(self) -> None:
+        """Wait until no handler runs."""
+        while self.running:
+            self._none_left = anyio.Event()
+            await self._none_left.wait()
 
     @property
     def stuck(self) -> list[Attempt]:
@@ -131,7 +148,7 @@ def oversee(attempts: Attempts, overseeing: Overseeing, now: float | None = None
 
 def _look_at_limits(attempt: Attempt, overseeing: Overseeing, *, at: float, silent: float) -> None:
     if at >= attempt.deadline:
-        ask(attempt, JobDeadlineExceeded(f"ran for more than {attempt.holding.job.deadline:g} s"))
+        ask(attempt, JobDeadlineExceeded(f"ran for more than {attempt.grace:g} s"))
     elif silent >= INTERRUPT_AT * attempt.holding.lease:
         attempt.fenced = True
         _tell(overseeing.telemetry, LEASE_FENCED, attempt, stage="running", silent_seconds=round(silent, 1))

@@ -54,6 +54,7 @@ class Finisher:
         self._bell_alone = Wakeup()
         self._unsettled = 0
         self._room = anyio.Event()
+        self._all_settled = anyio.Event()
 
     @property
     def unsettled(self) -> int:
@@ -71,11 +72,22 @@ class Finisher:
             self._together.append(conclusion)
             self._bell_together.ring()
 
+    @property
+    def crowded(self) -> bool:
+        """Whether too much is unwritten for workers to go on."""
+        return self._unsettled > CROWDED
+
     async def room(self) -> None:
         """Wait while too much is unwritten: workers must not outrun the finisher."""
-        while self._unsettled > CROWDED:
+        while self.crowded:
             self._room = anyio.Event()
             await self._room.wait()
+
+    async def settled(self) -> None:
+        """Wait until the database has taken everything."""
+        while self._unsettled:
+            self._all_settled = anyio.Event()
+            await self._all_settled.wait()
 
     async def run(self, stop: anyio.Event) -> None:
         """Write until `stop` is set and nothing is left to write."""
@@ -126,10 +138,12 @@ class Finisher:
                 self._on_death()
         for conclusion in flushed.again:
             (self._alone if conclusion.alone else self._together).append(conclusion)
-        if self._together:
-            self._bell_together.ring() if flushed.settled else None
-        if self._unsettled <= CROWDED:
+        if self._together and flushed.settled:
+            self._bell_together.ring()
+        if not self.crowded:
             self._room.set()
+        if not self._unsettled:
+            self._all_settled.set()
 
     async def _ring_at_stop(self, stop: anyio.Event) -> None:
         await stop.wait()

@@ -33,6 +33,7 @@ class Holding:
     claimed_at: datetime
     received: float = field(default_factory=time.monotonic)
     stage: Stage = "waiting"
+    lost: bool = False
     started: float | None = None
 
     @property

@@ -21,7 +21,7 @@ from wakeful.store import jobs as store
 from wakeful.store.database import Database
 
 MOST_TOGETHER: Final = 200
-LINE_LIMIT: Final = 100
+KEPT_LINES: Final = 10_000
 
 LogLine = tuple[UUID, int, int, datetime, str, str]
 
@@ -32,6 +32,7 @@ class _Write:
     document: str
     answered: anyio.Event = field(default_factory=anyio.Event)
     stored: bool = False
+    failed: StoreUnavailable | None = None
 
 
 class Reporter:
@@ -44,12 +45,21 @@ class Reporter:
         self._bell = Wakeup()
 
     async def write(self, holding: Holding, document: str) -> bool:
-        """Store a progress document; True once it is committed, False when the claim does not hold any more."""
+        """Store a progress document; True once it is committed, False when the claim does not hold any more.
+
+        Raises StoreUnavailable where the database did not answer.
+        """
         write = _Write(holding=holding, document=document)
         self._writes.append(write)
         self._bell.ring()
         await write.answered.wait()
+        if write.failed is not None:
+            raise StoreUnavailable(str(write.failed)) from write.failed
         return write.stored
+
+    async def available(self) -> None:
+        """Wait until the database may be asked again."""
+        await self._database.available(anyio.Event())
 
     def log(self, lines: Sequence[LogLine]) -> None:
         """Store the log lines of an attempt, soon."""
@@ -77,12 +87,14 @@ class Reporter:
             try:
                 await self._write_batch(batch)
                 await self._write_lines(lines)
-            except StoreUnavailable:
-                self._writes = [one for one in batch if not one.answered.is_set()] + self._writes
-                self._lines = lines + self._lines
+            except StoreUnavailable as error:
+                for write in batch:
+                    write.failed = None if write.answered.is_set() else error
+                    write.answered.set()
+                self._lines = (lines + self._lines)[-KEPT_LINES:]
+                await self._database.available(stop)
                 if stop.is_set():
                     return
-                await self._database.available(stop)
 
     def _next_batch(self) -> list[_Write]:
         """The oldest writes, one a job: a statement can't store two documents of one job."""

@@ -87,7 +87,7 @@ async def _probe(settings: DatabaseSettings, *, application: str, pooled: bool, 
             raise
         return await _probe(settings, application=application, pooled=True, listen=listen)
     try:
-        row = await connection.fetchrow(_SERVER, timeout=settings.connect_timeout)
+        (row,) = await connection.fetch(_SERVER, timeout=settings.connect_timeout)
         if row["standby"]:
             raise StoreUnavailable("the server is a standby and takes no writes")
         if row["read_only"]:

@@ -1,0 +1,205 @@
+"""The reaper: finds instances that died, takes their jobs back, and lets other instances run them.
+
+Invariant: an owner is dead only when its lease is past *and* its beat stood still while this reaper watched (I1), and the
+statement that takes its jobs looks again (I5): first the jobs of types whose own lease is past, then, once the longest
+lease is, the instance is declared dead and all of its jobs are taken, until two passes have found nothing more. Any
+instance may do it at any time; no lock and no leader (F25). What a lost job becomes is decided by `wakeful.depart`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from wakeful.aio.periodic import every
+from wakeful.core.settings import LeaseSettings, ReaperSettings
+from wakeful.errors import StoreUnavailable
+from wakeful.runtime.duties import Duty
+from wakeful.runtime.lease import suspended_clock
+from wakeful.runtime.sweep import Lost, Sweep, sweep
+from wakeful.runtime.watch import ServerClock, Watch
+from wakeful.store import upkeep
+from wakeful.store.database import Database
+from wakeful.store.upkeep import Rescued, Sight
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import INSTANCE_REAPED, JOBS_RESCUED
+
+BACKSTOP: Final = "backstop"
+BACKSTOP_INTERVAL: Final = 60.0
+_LEASE: Final = LeaseSettings()
+_REAPER: Final = ReaperSettings()
+
+
+def _nobody(rescued: Sequence[Rescued]) -> None:
+    """What is called with rescued jobs where nobody asked for them."""
+
+
+def _unwatched() -> None:
+    """What is called with each turn of a loop that nobody watches."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reaping:
+    """A reaper's collaborators and its memory. Without a `watch`, a lease that is past is enough."""
+
+    database: Database
+    telemetry: Telemetry
+    lost_limit: int = _REAPER.lost_limit
+    watch: Watch | None = None
+    clock: ServerClock = field(default_factory=ServerClock)
+    # By instance: the beat, and how many of its leases were past, of the last sweep of a silent one.
+    swept: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+async def run_reaper(
+    database: Database,
+    stop: anyio.Event,
+    *,
+    telemetry: Telemetry | None = None,
+    interval: float = _REAPER.interval,
+    beat: float = _LEASE.beat,
+    lost_limit: int = _REAPER.lost_limit,
+    watch: bool = True,
+    clock: ServerClock | None = None,
+    on_rescued: Callable[[Sequence[Rescued]], None] = _nobody,
+    turned: Callable[[], None] = _unwatched,
+) -> None:
+    """Look for dead owners every `interval` seconds until `stop` is set; `beat`: seconds between their beats."""
+    reaping = Reaping(
+        database=database,
+        telemetry=telemetry or database.telemetry,
+        lost_limit=lost_limit,
+        watch=Watch(beat=beat, interval=interval) if watch else None,
+        clock=clock or ServerClock(),
+    )
+    async for _ in every(interval, stop):
+        turned()
+        try:
+            rescued = await reap(reaping, stop)
+        except StoreUnavailable:
+            if reaping.watch is not None:
+                reaping.watch.restart()
+            await database.available(stop)
+            continue
+        if rescued:
+            on_rescued(rescued)
+
+
+async def reap_once(
+    database: Database, *, telemetry: Telemetry | None = None, lost_limit: int = _REAPER.lost_limit
+) -> tuple[Rescued, ...]:
+    """Take back, without the watch, all jobs whose owner's lease is past, or whose owner has no row; gives them."""
+    reaping = Reaping(database=database, telemetry=telemetry or database.telemetry, lost_limit=lost_limit)
+    rescued = await reap(reaping, anyio.Event())
+    sights = await upkeep.look_at_instances(database)
+    orphans = await sweep(
+        database, anyio.Event(), Lost(known=[one.instance_id for one in sights]), lost_limit=lost_limit
+    )
+    _tell(reaping.telemetry, orphans.rescued, reason="orphaned")
+    return (*rescued, *orphans.rescued)
+
+
+async def reap(reaping: Reaping, stop: anyio.Event) -> list[Rescued]:
+    """One look at all instances and, where one is dead or silent, one pass over ready; gives the jobs taken back."""
+    sights, still = await _look(reaping)
+    convinced = [one for one in sights if one.state != "dead" and _is_still(reaping, one, still)]
+    deposed = [
+        one
+        for one in convinced
+        if max(one.silent, _watched(one, still)) > one.lease
+        and await upkeep.depose(reaping.database, one, watched=_watched(one, still))
+    ]
+    dead = [one.instance_id for one in sights if one.state == "dead" or one in deposed]
+    silent = [one for one in convinced if one not in deposed and _is_worth_a_sweep(reaping, one)]
+    if not dead and not silent:
+        return []
+    lost = Lost(dead=dead, silent={one.instance_id: one.beat_seq for one in silent})
+    swept = await sweep(reaping.database, stop, lost, lost_limit=reaping.lost_limit)
+    if swept.complete:
+        await _note(reaping, dead, silent, swept)
+    _tell_deaths(reaping.telemetry, deposed, swept)
+    _tell(reaping.telemetry, swept.rescued, reason="lease")
+    return swept.rescued
+
+
+def backstop_duty(
+    database: Database,
+    *,
+    telemetry: Telemetry | None = None,
+    clock: ServerClock | None = None,
+    grace: float = _REAPER.backstop,
+    lost_limit: int = _REAPER.lost_limit,
+    interval: float = BACKSTOP_INTERVAL,
+) -> Duty:
+    """Take back what no look at instances finds: jobs of owners without a row, and jobs far past their deadline.
+
+    Far past is one more deadline and `grace` seconds, even where the owner beats (I14); `clock`, the reaper's own, says
+    how far the server's has jumped ahead since, and so much later it is.
+    """
+
+    async def perform(stop: anyio.Event) -> None:
+        sights = await upkeep.look_at_instances(database)
+        late = grace + (0.0 if clock is None else clock.jumped)
+        lost = Lost(known=[one.instance_id for one in sights], grace=late)
+        swept = await sweep(database, stop, lost, lost_limit=lost_limit)
+        _tell(telemetry or database.telemetry, swept.rescued, reason="backstop")
+
+    return Duty(name=BACKSTOP, interval=interval, perform=perform)
+
+
+async def _look(reaping: Reaping) -> tuple[list[Sight], dict[int, float]]:
+    asked_at = suspended_clock()
+    sights = await upkeep.look_at_instances(reaping.database)
+    answered_at = suspended_clock()
+    if sights:
+        reaping.clock.look(sights[0].server_clock, asked_at=asked_at, answered_at=answered_at)
+    if reaping.watch is None:
+        return sights, {}
+    return sights, reaping.watch.look(sights, asked_at=asked_at, answered_at=answered_at)
+
+
+def _is_still(reaping: Reaping, sight: Sight, still: dict[int, float]) -> bool:
+    return reaping.watch is None or _watched(sight, still) >= reaping.watch.needed
+
+
+def _watched(sight: Sight, still: dict[int, float]) -> float:
+    return still.get(sight.instance_id, 0.0)
+
+
+def _is_worth_a_sweep(reaping: Reaping, sight: Sight) -> bool:
+    """Whether a lease has run out since the last sweep of this silent instance, or none was made."""
+    now = (sight.beat_seq, sight.leases_past)
+    return sight.leases_past > 0 and reaping.swept.get(sight.instance_id) != now
+
+
+async def _note(reaping: Reaping, dead: Sequence[int], silent: Sequence[Sight], swept: Sweep) -> None:
+    reaping.swept = {number: at for number, at in reaping.swept.items() if number not in dead}
+    reaping.swept |= {one.instance_id: (one.beat_seq, one.leases_past) for one in silent}
+    if dead:
+        await upkeep.note_sweep(
+            reaping.database,
+            clean=[number for number in dead if number not in swept.found],
+            found=[number for number in dead if number in swept.found],
+        )
+
+
+def _tell_deaths(telemetry: Telemetry, deposed: Sequence[Sight], swept: Sweep) -> None:
+    taken = Counter(one.owner for one in swept.rescued)
+    for sight in deposed:
+        telemetry.emit(
+            INSTANCE_REAPED,
+            instance_id=sight.instance_id,
+            name=sight.name,
+            jobs=taken[sight.instance_id],
+            silent_seconds=round(sight.silent, 1),
+        )
+
+
+def _tell(telemetry: Telemetry, rescued: Sequence[Rescued], *, reason: str) -> None:
+    if rescued:
+        dead = sum(one.status == "DEAD" for one in rescued)
+        telemetry.emit(JOBS_RESCUED, jobs=len(rescued), dead=dead, reason=reason)

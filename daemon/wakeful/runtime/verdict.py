@@ -1,0 +1,128 @@
+"""From a handler's answer to the outcome of its attempt: pure, one clause a case.
+
+Invariant: the reason for which an attempt was stopped decides before what the handler made of it (F34); a handler that
+returned after it was asked to stop, but before its deadline, has done its work. Directives say exactly what happens;
+everything else raised is a failure, with backoff.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from wakeful.core import backoff
+from wakeful.core.outcome import (
+    AlertRequest,
+    Discarded,
+    Done,
+    ErrorEntry,
+    Failed,
+    Fenced,
+    HandedBack,
+    Outcome,
+    Snoozed,
+)
+from wakeful.core.text import clean, describe_exception
+from wakeful.errors import (
+    Discard,
+    Fail,
+    JobCancelled,
+    JobDeadlineExceeded,
+    JobInterrupted,
+    LeaseLost,
+    Retry,
+    Snooze,
+)
+from wakeful.handlers.buffer import Buffered
+from wakeful.handlers.control import StopReason
+from wakeful.handlers.invoke import Answer, Raised, Returned
+from wakeful.handlers.plain import encode_result
+
+REASON_LIMIT_BYTES: Final = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What the verdict on an answer depends on besides it. `delay` gives the backoff after a failed attempt, seconds."""
+
+    reason: StopReason | None
+    fenced: bool
+    snoozed: float
+    snooze_limit: float
+    history: bool
+    delay: Callable[[], float]
+
+
+def verdict(answer: Answer, buffered: Buffered, circumstances: Circumstances) -> Outcome:
+    """Decide what becomes of an attempt."""
+    reason = circumstances.reason
+    if circumstances.fenced:
+        return Fenced(reason=f"lease-expired reclaim: {reason}")
+    if reason is not None and not (isinstance(answer, Returned) and not isinstance(reason, JobDeadlineExceeded)):
+        return _stopped(reason, answer, buffered, circumstances)
+    if isinstance(answer, Returned):
+        return _returned(answer.value, buffered, circumstances)
+    return _raised(answer.exception, buffered, circumstances)
+
+
+def _stopped(
+    reason: StopReason, answer: Answer, buffered: Buffered, circumstances: Circumstances
+) -> Outcome:
+    match reason:
+        case JobDeadlineExceeded():
+            trace = describe_exception(answer.exception).traceback if isinstance(answer, Raised) else None
+            error = ErrorEntry(type="JobDeadlineExceeded", message=str(reason), traceback=trace)
+            return Failed(error=error, delay=circumstances.delay(), alerts=buffered.alerts)
+        case JobCancelled():
+            return Discarded(reason=str(reason), alerts=buffered.alerts)
+        case JobInterrupted():
+            return HandedBack()
+        case LeaseLost():
+            # Only the fence can tell whether the claim still holds; if it does, the attempt is given back.
+            return HandedBack(counted=False)
+
+
+def _returned(value: object, buffered: Buffered, circumstances: Circumstances) -> Outcome:
+    try:
+        text = encode_result(value)
+    except ValueError as error:
+        entry = ErrorEntry(type="ResultRefused", message=clean(error, 2000))
+        return Failed(error=entry, delay=circumstances.delay(), alerts=buffered.alerts)
+    return Done(
+        result_text=text,
+        degraded=buffered.degraded,
+        history=circumstances.history,
+        follow_ups=buffered.follow_ups,
+        alerts=buffered.alerts,
+    )
+
+
+def _raised(raised: BaseException, buffered: Buffered, circumstances: Circumstances) -> Outcome:
+    alerts: tuple[AlertRequest, ...] = buffered.alerts
+    match raised:
+        case Snooze():
+            return _snoozed(raised, circumstances, alerts)
+        case Retry():
+            entry = ErrorEntry(type=type(raised).__name__, message=clean(raised.reason, REASON_LIMIT_BYTES))
+            delay = backoff.on_top(raised.after, random.random())
+            return Failed(error=entry, delay=delay, alerts=alerts)
+        case Fail():
+            entry = ErrorEntry(type="Fail", message=clean(raised.reason, REASON_LIMIT_BYTES))
+            return Failed(error=entry, delay=circumstances.delay(), retry=raised.retry, alerts=alerts)
+        case Discard():
+            return Discarded(reason=clean(raised.reason, REASON_LIMIT_BYTES), alerts=alerts)
+        case _:
+            return Failed(error=describe_exception(raised), delay=circumstances.delay(), alerts=alerts)
+
+
+def _snoozed(
+    snooze: Snooze, circumstances: Circumstances, alerts: tuple[AlertRequest, ...]
+) -> Outcome:
+    total = circumstances.snoozed + max(snooze.after, 0.0)
+    if total <= circumstances.snooze_limit:
+        return Snoozed(delay=backoff.on_top(snooze.after, random.random()), reason=clean(snooze.reason, 500))
+    message = f"asked to wait {total:.0f} s in all, more than jobs.snooze_limit: {clean(snooze.reason, 2000)}"
+    entry = ErrorEntry(type="SnoozedTooLong", message=message)
+    return Failed(error=entry, delay=circumstances.delay(), alerts=alerts)
