@@ -129,9 +129,9 @@ async def _fetch(connection: Any, arguments: tuple[object, ...]) -> tuple[object
 
 
 def _refusal(error: Exception) -> OptionRefused | None:
-    """Look for our SQLSTATE on the driver's error, and on the one that SQLAlchemy has wrapped (twice for asyncpg)."""
+    """Look for our SQLSTATE on the driver's own error, which SQLAlchemy has wrapped (twice for asyncpg)."""
     wrapped = getattr(error, "orig", None)
-    for found in (error, wrapped, getattr(wrapped, "__cause__", None)):
+    for found in (getattr(wrapped, "__cause__", None), wrapped, error):
         state = getattr(found, "sqlstate", None)
         if isinstance(state, str) and state.startswith("WK"):
             return OptionRefused(state, *_message_and_hint(found))
