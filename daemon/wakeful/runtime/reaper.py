@@ -1,9 +1,9 @@
 """The reaper: finds instances that died, takes their jobs back, and lets other instances run them.
 
-Invariant: an owner is dead only when its lease is past *and* its beat stood still while this reaper watched (I1), and the
-statement that takes its jobs looks again (I5): first the jobs of types whose own lease is past, then, once the longest
-lease is, the instance is declared dead and all of its jobs are taken, until two passes have found nothing more. Any
-instance may do it at any time; no lock and no leader (F25). What a lost job becomes is decided by `wakeful.depart`.
+Invariant: an owner is dead only when its lease is past *and* its beat stood still while this reaper watched (I1), and
+the statement that takes its jobs looks again (I5): first the jobs of types whose own lease is past, then, once the
+longest lease is, the instance is declared dead and all of its jobs are taken, until two passes have found nothing more.
+Any instance may do it at any time; no lock and no leader (F25). What a lost job becomes, `wakeful.depart` decides.
 """
 
 from __future__ import annotations
@@ -34,14 +34,6 @@ _LEASE: Final = LeaseSettings()
 _REAPER: Final = ReaperSettings()
 
 
-def _nobody(rescued: Sequence[Rescued]) -> None:
-    """What is called with rescued jobs where nobody asked for them."""
-
-
-def _unwatched() -> None:
-    """What is called with each turn of a loop that nobody watches."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Reaping:
     """A reaper's collaborators and its memory. Without a `watch`, a lease that is past is enough."""
@@ -65,8 +57,8 @@ async def run_reaper(
     lost_limit: int = _REAPER.lost_limit,
     watch: bool = True,
     clock: ServerClock | None = None,
-    on_rescued: Callable[[Sequence[Rescued]], None] = _nobody,
-    turned: Callable[[], None] = _unwatched,
+    on_rescued: Callable[[Sequence[Rescued]], None] = lambda rescued: None,
+    turned: Callable[[], None] = lambda: None,
 ) -> None:
     """Look for dead owners every `interval` seconds until `stop` is set; `beat`: seconds between their beats."""
     reaping = Reaping(
@@ -96,9 +88,9 @@ async def reap_once(
     reaping = Reaping(database=database, telemetry=telemetry or database.telemetry, lost_limit=lost_limit)
     rescued = await reap(reaping, anyio.Event())
     sights = await upkeep.look_at_instances(database)
-    orphans = await sweep(
-        database, anyio.Event(), Lost(known=[one.instance_id for one in sights]), lost_limit=lost_limit
-    )
+    orphans = Sweep()
+    lost = Lost(known=[one.instance_id for one in sights])
+    await sweep(database, anyio.Event(), lost, orphans, lost_limit=lost_limit)
     _tell(reaping.telemetry, orphans.rescued, reason="orphaned")
     return (*rescued, *orphans.rescued)
 
@@ -118,11 +110,14 @@ async def reap(reaping: Reaping, stop: anyio.Event) -> list[Rescued]:
     if not dead and not silent:
         return []
     lost = Lost(dead=dead, silent={one.instance_id: one.beat_seq for one in silent})
-    swept = await sweep(reaping.database, stop, lost, lost_limit=reaping.lost_limit)
+    swept = Sweep()
+    try:
+        await sweep(reaping.database, stop, lost, swept, lost_limit=reaping.lost_limit)
+    finally:
+        _tell_deaths(reaping.telemetry, deposed, swept)
+        _tell(reaping.telemetry, swept.rescued, reason="lease")
     if swept.complete:
         await _note(reaping, dead, silent, swept)
-    _tell_deaths(reaping.telemetry, deposed, swept)
-    _tell(reaping.telemetry, swept.rescued, reason="lease")
     return swept.rescued
 
 
@@ -145,7 +140,8 @@ def backstop_duty(
         sights = await upkeep.look_at_instances(database)
         late = grace + (0.0 if clock is None else clock.jumped)
         lost = Lost(known=[one.instance_id for one in sights], grace=late)
-        swept = await sweep(database, stop, lost, lost_limit=lost_limit)
+        swept = Sweep()
+        await sweep(database, stop, lost, swept, lost_limit=lost_limit)
         _tell(telemetry or database.telemetry, swept.rescued, reason="backstop")
 
     return Duty(name=BACKSTOP, interval=interval, perform=perform)

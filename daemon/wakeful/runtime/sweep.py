@@ -1,8 +1,8 @@
 """One pass over all of `ready` that takes lost jobs back from their owners.
 
 Invariant: rows are found by a look that locks nothing, in slices by primary key, and taken lane by lane in small
-committed batches; each statement looks again whether its jobs are lost. So any number of instances may sweep at once, and
-claims go on meanwhile (F25). Who is lost is said by the reaper.
+committed batches; each statement looks again whether its jobs are lost. So any number of instances may sweep at once,
+and claims go on meanwhile (F25). Who is lost is said by the reaper.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ class Sweep:
     complete: bool = False
 
 
-async def sweep(database: Database, stop: anyio.Event, lost: Lost, *, lost_limit: int) -> Sweep:
-    """Go over all of ready once; ends early, and incomplete, when `stop` is set."""
-    result = Sweep()
+async def sweep(
+    database: Database, stop: anyio.Event, lost: Lost, result: Sweep, *, lost_limit: int
+) -> None:
+    """Go over all of ready once and put what was done into `result`; ends early, and incomplete, when `stop` is set."""
     after: tuple[int, int] | None = (LOWEST, LOWEST)
     while after is not None:
         if stop.is_set():
-            return result
+            return
         part = await upkeep.look_at_owned(database, after=after, rows=SLICE, grace=lost.grace or 0.0)
         for owned in part.owned:
             await _take(database, stop, lost, owned, result, lost_limit=lost_limit)
         after = part.end
     result.complete = not stop.is_set()
-    return result
 
 
 async def _take(

@@ -1,0 +1,69 @@
+"""The promoter: moves jobs from `scheduled` to `ready` exactly when they are due.
+
+Invariant: the wait is armed for the earliest due time, as seconds that the server counted, so that no clock of ours
+matters (F07, F29); a notification re-arms it, and a slow poll is its backstop. Any number of instances may promote at
+once: a row that one has locked is left to it. Claiming what became due is the claimer's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+
+from wakeful.aio.periodic import pause, rest
+from wakeful.aio.wakeup import Wakeup
+from wakeful.errors import StoreUnavailable
+from wakeful.store import upkeep
+from wakeful.store.database import Database
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import JOBS_PROMOTED
+
+BATCH: Final = 500
+POLL_SECONDS: Final = 5.0
+PACE_SECONDS: Final = 0.02
+_SHORTEST_REST: Final = 0.001
+_CONTENDED_REST: Final = 0.01
+
+
+async def run_promoter(
+    database: Database,
+    stop: anyio.Event,
+    *,
+    telemetry: Telemetry | None = None,
+    wakeup: Wakeup | None = None,
+    poll: float = POLL_SECONDS,
+    on_promoted: Callable[[int], None] = lambda jobs: None,
+    turned: Callable[[], None] = lambda: None,
+) -> None:
+    """Promote until `stop` is set; looks at least every `poll` seconds, and soon after each ring of `wakeup`."""
+    telemetry = telemetry or database.telemetry
+    while not stop.is_set():
+        turned()
+        looked_at = time.monotonic()
+        try:
+            jobs, wait = await promote_due(database, poll=poll)
+        except StoreUnavailable:
+            await database.available(stop)
+            continue
+        if jobs:
+            telemetry.emit(JOBS_PROMOTED, jobs=jobs)
+            on_promoted(jobs)
+        await rest(stop, wakeup, wait)
+        # Rings come as fast as producers commit; looks need not.
+        await pause(stop, min(wait, PACE_SECONDS) - (time.monotonic() - looked_at))
+
+
+async def promote_due(database: Database, *, poll: float = POLL_SECONDS) -> tuple[int, float]:
+    """Promote one batch of what is due; gives how many jobs, and the seconds until the next look, at most `poll`."""
+    due = await upkeep.look_at_due(database, BATCH)
+    promoted = 0
+    for lane_id, job_ids in due.lanes.items():
+        promoted += await upkeep.promote(database, lane_id, job_ids)
+    if sum(len(job_ids) for job_ids in due.lanes.values()) == BATCH:
+        # There may be more; where nothing came, another instance is at these very rows.
+        return promoted, 0.0 if promoted else _CONTENDED_REST
+    wait = poll if due.next_in is None else min(poll, max(_SHORTEST_REST, due.next_in))
+    return promoted, wait

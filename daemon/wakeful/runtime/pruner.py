@@ -1,0 +1,131 @@
+"""The pruner: removes what is past its retention, and what its job has left behind.
+
+Invariant: only what has ended is removed, in small batches of a transaction each, by any instance, within a bounded time
+a turn (F94); finished jobs go slot by slot, by TRUNCATE, never row by row (I17). A waiting or running job is not touched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+import anyio
+
+from wakeful.core.settings import DAY, HistorySettings
+from wakeful.runtime.duties import Duty, run_duties
+from wakeful.store import upkeep
+from wakeful.store.database import Database
+from wakeful.store.upkeep import NIL, Pruned
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import HISTORY_PRUNED, RING_EMPTIED, RING_REFUSED
+
+BATCH: Final = 500
+AUDIT_SECONDS: Final = 365 * DAY
+INTERVAL: Final = 60.0
+PRUNE_INTERVAL: Final = 300.0
+TURN_SECONDS: Final = 10.0
+_HISTORY: Final = HistorySettings()
+
+Batched = Callable[[Database, float, int], Awaitable[int]]
+Walked = Callable[[Database, UUID, int], Awaitable[Pruned]]
+
+
+async def run_pruner(
+    database: Database,
+    stop: anyio.Event,
+    *,
+    telemetry: Telemetry | None = None,
+    history: HistorySettings = _HISTORY,
+    interval: float = INTERVAL,
+) -> None:
+    """Remove what is past the history about every `interval` seconds, until `stop` is set."""
+    duties = (
+        ring_duty(database, telemetry=telemetry, history=history, interval=interval),
+        prune_duty(database, telemetry=telemetry, history=history, interval=interval),
+    )
+    await run_duties(database, stop, duties, telemetry=telemetry, interval=interval)
+
+
+def ring_duty(
+    database: Database,
+    *,
+    telemetry: Telemetry | None = None,
+    history: HistorySettings = _HISTORY,
+    interval: float = INTERVAL,
+) -> Duty:
+    """Empty the slots of the ring of finished jobs that are past the history; one that is being read is tried again."""
+    telemetry = telemetry or database.telemetry
+
+    async def perform(_stop: anyio.Event) -> None:
+        for slot, emptied in (await upkeep.expire_finished(database, history.finished)).items():
+            if emptied:
+                telemetry.emit(RING_EMPTIED, slot=slot)
+            else:
+                telemetry.emit(RING_REFUSED, slot=slot, reason="somebody reads it")
+
+    return Duty(name="expire_finished", interval=interval, perform=perform)
+
+
+def prune_duty(
+    database: Database,
+    *,
+    telemetry: Telemetry | None = None,
+    history: HistorySettings = _HISTORY,
+    interval: float = PRUNE_INTERVAL,
+) -> Duty:
+    """Remove old dead letters, alerts and audit entries, and progress and log lines of jobs that are gone."""
+    pruning = _Pruning(database=database, telemetry=telemetry or database.telemetry)
+
+    async def perform(stop: anyio.Event) -> None:
+        pruning.until = time.monotonic() + TURN_SECONDS
+        await pruning.in_batches("dead", upkeep.prune_dead, history.dead, stop)
+        await pruning.in_batches("alert", upkeep.prune_alerts, history.dead, stop)
+        await pruning.in_batches("alert_outbox", upkeep.prune_outbox, history.dead, stop)
+        await pruning.in_batches("audit", upkeep.prune_audit, AUDIT_SECONDS, stop)
+        pruning.progress_after = await pruning.walk(
+            "progress", upkeep.prune_progress, pruning.progress_after, stop
+        )
+        pruning.log_after = await pruning.walk("job_log", upkeep.prune_job_log, pruning.log_after, stop)
+
+    return Duty(name="prune", interval=interval, perform=perform)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pruning:
+    """A pruner's memory: when its turn is over, and where its walks go on in the next one."""
+
+    database: Database
+    telemetry: Telemetry
+    until: float = 0.0
+    progress_after: UUID = NIL
+    log_after: UUID = NIL
+
+    def is_over(self, stop: anyio.Event) -> bool:
+        return stop.is_set() or time.monotonic() >= self.until
+
+    async def in_batches(self, table: str, prune: Batched, age: float, stop: anyio.Event) -> None:
+        began, rows, full = time.monotonic(), 0, True
+        while full and not self.is_over(stop):
+            removed = await prune(self.database, age, BATCH)
+            rows += removed
+            full = removed == BATCH
+        self._tell(table, rows, began)
+
+    async def walk(self, table: str, prune: Walked, after: UUID, stop: anyio.Event) -> UUID:
+        """Go on from `after`; gives where the next turn does, the beginning once the end was reached."""
+        began, rows = time.monotonic(), 0
+        here: UUID | None = after
+        while here is not None and not self.is_over(stop):
+            after = here
+            pruned = await prune(self.database, here, BATCH)
+            rows, here = rows + pruned.rows, pruned.end
+        self._tell(table, rows, began)
+        return NIL if here is None else here
+
+    def _tell(self, table: str, rows: int, began: float) -> None:
+        if rows:
+            seconds = round(time.monotonic() - began, 3)
+            self.telemetry.emit(HISTORY_PRUNED, table=table, rows=rows, seconds=seconds)
