@@ -85,13 +85,13 @@ def _python_of(user: pwd.struct_passwd) -> tuple[str, dict[str, str]]:
     """An interpreter that this user can run: root's own may lie in a home that is root's alone."""
     ours = (path for path in sys.path if path.startswith(str(TESTS.parent)) or "site-packages" in path)
     paths = os.pathsep.join(ours)
-    for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
+    for python in (sys.executable, *(f"/usr/bin/python3.{minor}" for minor in range(20, 10, -1))):
         try:
             subprocess.run([python, "-c", ""], check=True, **_as(user))
         except (PermissionError, FileNotFoundError):
             continue
         return python, {"PATH": os.defpath, "PYTHONPATH": paths}
-    pytest.fail(f"no Python 3.{sys.version_info.minor} that {user.pw_name} can run")
+    pytest.fail(f"no Python that {user.pw_name} can run")
 
 
 def end_well(started: Child) -> None:

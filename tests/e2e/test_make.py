@@ -16,6 +16,7 @@ from support.sources import TOP
 
 CLOSED = "http://127.0.0.1:1/simple"  # nobody listens there: as good as no network
 TOO_OLD = 'sys.version_info = (3, 9, 2, "final", 0)'
+FROM_AN_OUTER_MAKE = ("MAKE", "MFLAGS", "ARGS", "PYTHON", "DATABASE_URL", "DEMO_DATABASE", "PYTEST_")
 EXPORTED = {"DATABASE_URL": "postgresql://elsewhere/db"}
 NO_ENSUREPIP = 'sys.modules["ensurepip"] = None'
 
@@ -36,7 +37,7 @@ def shelf(tmp_path: Path) -> Shelf:
 def make(
     *arguments: str, cwd: Path = TOP, environment: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.CompletedProcess[str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(FROM_AN_OUTER_MAKE)}
     return subprocess.run(
         ["make", *arguments],
         cwd=cwd,
