@@ -93,6 +93,7 @@ class LineHandler(logging.Handler):
 
     def __init__(self, stream: TextIO, redactor: Redactor, *, as_text: bool) -> None:
         super().__init__()
+        self.addFilter(_is_worth_a_line)
         self._stream = stream
         self._redactor = redactor
         self._as_text = as_text
@@ -139,6 +140,13 @@ class LineHandler(logging.Handler):
         if record.stack_info:
             blocks["stack"] = plain(record.stack_info, self._redactor)
         return blocks
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Leave out what aiohttp's server calls an error when a client (a port scanner, say) does not speak HTTP."""
+    error = record.exc_info[1] if record.exc_info else None
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return not (record.name == "aiohttp.server" and "HttpProcessingError" in kinds)
 
 
 def _structure_of(error: BaseException) -> object:
