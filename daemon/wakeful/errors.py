@@ -27,7 +27,7 @@ class ConfigError(WakefulError):
 
 
 class SchemaMismatch(WakefulError):
-    """The database's schema is missing, too old or newer-breaking; the message names the command that helps. Exit 78."""
+    """The schema is missing, too old or newer-breaking; the message names the command that helps. Exit 78."""
 
 
 class StoreError(WakefulError):
@@ -95,7 +95,9 @@ class Directive(WakefulError):
 class Retry(Directive):
     """Fail this attempt and try again after at least `after` (it spends the attempt)."""
 
-    def __init__(self, after: float | int | timedelta = 0.0, reason: str = "retry asked for by the handler") -> None:
+    def __init__(
+        self, after: float | int | timedelta = 0.0, reason: str = "retry asked for by the handler"
+    ) -> None:
         self.after = seconds_of(after)
         self.reason = reason
         super().__init__(reason)
@@ -145,4 +147,6 @@ class DataFolderInUse(EmbeddedUnavailable):
         self.folder = folder
         self.pid = pid
         holder = "another process" if pid is None else f"process {pid}"
-        super().__init__(f"the data folder {folder} is in use by {holder}: stop it first, or choose another folder")
+        super().__init__(
+            f"the data folder {folder} is in use by {holder}: stop it first, or choose another folder"
+        )

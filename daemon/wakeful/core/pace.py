@@ -29,7 +29,9 @@ class Pace:
     def ran(self, job_type: str, seconds: float) -> None:
         """Note one run; a slower one than usual counts at once, a faster one by and by."""
         known = self._seconds.get(job_type, seconds)
-        self._seconds[job_type] = max(seconds, known) if seconds > 4 * known else known + SMOOTHING * (seconds - known)
+        self._seconds[job_type] = (
+            max(seconds, known) if seconds > 4 * known else known + SMOOTHING * (seconds - known)
+        )
         self._longest[job_type] = max(seconds, 0.99 * self._longest.get(job_type, 0.0))
         self._runs[job_type] = self._runs.get(job_type, 0) + 1
 

@@ -62,7 +62,7 @@ class Attempt:
 
 @dataclass(slots=True, kw_only=True)
 class Overseeing:
-    """What the overseer may do: `replace` a stuck worker (False past the bound), `give_up` an attempt after its grace."""
+    """What the overseer may do: `replace` a stuck worker (False past a bound), `give_up` one after its grace."""
 
     lease: Lease
     telemetry: Telemetry

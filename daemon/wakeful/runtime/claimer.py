@@ -66,7 +66,9 @@ class Claiming:
     marked_at: float = 0.0
 
 
-async def run_claimer(claiming: Claiming, stop: anyio.Event, *, poll: PollSettings, turned: Callable[[], None]) -> None:
+async def run_claimer(
+    claiming: Claiming, stop: anyio.Event, *, poll: PollSettings, turned: Callable[[], None]
+) -> None:
     """Claim until `stop` is set; every round that found nothing waits for the bell, or for the next poll."""
     rest = poll.min
     while not stop.is_set():
@@ -133,9 +135,9 @@ async def _claim_shares(
     by_id = {lane.lane_id: lane for lane in lanes}
     found, full = 0, False
     busy: list[int] = []
-    for demand, asked in shares:
+    for demand, share in shares:
         lane = by_id[demand.lane_id]
-        asked = min(asked, _demand(claiming, lane).most)
+        asked = min(share, _demand(claiming, lane).most)
         if asked == 0:
             continue
         got = await claim_lane(claiming, owner, lane, asked)

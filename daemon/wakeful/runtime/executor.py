@@ -1,7 +1,7 @@
 """One attempt, in stages: may it start, what runs it, call it, judge the answer, hand the conclusion over.
 
-Invariant: every job that a worker takes up ends in exactly one conclusion, handed over by the executor or, for a handler
-that would not end, by the overseer; nothing that a handler does leaves this module. Who waits for what is the crew's.
+Invariant: every job that a worker takes up ends in exactly one conclusion, handed over by the executor or, for a
+handler that would not end, by the overseer; nothing that a handler does leaves this module. Who waits is the crew's.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ async def execute(
     attempt = _begin(executing, holding, prepared, landed)
     answer = await _call(executing, attempt, prepared)
     if isinstance(answer, Raised) and isinstance(answer.exception, asyncio.CancelledError):
-        await anyio.lowlevel.checkpoint_if_cancelled()  # the whole instance is being cancelled: nothing to conclude
+        await (
+            anyio.lowlevel.checkpoint_if_cancelled()
+        )  # the whole instance is being cancelled: nothing to conclude
     _end(executing, attempt, prepared, answer)
     if attempt.worker.cancelling():
         await swallow_cancellation(attempt.worker)
@@ -126,7 +128,7 @@ def prepare(executing: Executing, holding: Holding) -> Prepared | Outcome:
     except (InvalidPayload, ValueError) as error:
         entry = ErrorEntry(type="InvalidPayload", message=clean(error, MESSAGE_BYTES))
         return Failed(error=entry, delay=0.0, retry=False)
-    except Exception as error:  # a payload type's own validation may raise anything
+    except Exception as error:  # noqa: BLE001 -- a payload type's own validation may raise anything
         return Failed(error=describe_exception(error), delay=0.0, retry=False)
     return _prepared(executing, holding, handler, raw, payload)
 

@@ -1,8 +1,8 @@
 """The lease of this instance, as every part of the process may ask for it: who we are, and since when we are silent.
 
-Invariant: silence counts from the time at which the last successful beat was *sent*, on a clock that runs in suspend, so
-this process never believes itself alive for longer than the database does (I1). An instance that was deposed is never
-alive again; the process takes a new id.
+Invariant: silence counts from the time at which the last successful beat was *sent*, on a clock that runs in suspend,
+so this process never believes itself alive for longer than the database does (I1). An instance that was deposed is
+never alive again; the process takes a new id.
 """
 
 from __future__ import annotations

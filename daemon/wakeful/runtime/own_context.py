@@ -1,7 +1,7 @@
 """Awaiting a coroutine in a context of its own, without a task of its own.
 
-Invariant: what the coroutine binds to context variables ends with it (F93), although the worker that awaits it lives on;
-a task for each job would cost more than the rest of it. What the coroutine awaits, cancels and times stays the
+Invariant: what the coroutine binds to context variables ends with it (F93), although the worker that awaits it lives
+on; a task for each job would cost more than the rest of it. What the coroutine awaits, cancels and times stays the
 worker's task's.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Coroutine, Generator
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -48,7 +49,5 @@ async def swallow_cancellation(worker: asyncio.Task[object]) -> None:
     """
     while worker.cancelling():
         worker.uncancel()
-    try:
+    with suppress(asyncio.CancelledError):
         await asyncio.sleep(0)
-    except asyncio.CancelledError:
-        pass

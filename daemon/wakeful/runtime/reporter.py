@@ -112,7 +112,9 @@ class Reporter:
         if not batch:
             return
         try:
-            stored = await store.write_progress(self._database, [(one.holding, one.document) for one in batch])
+            stored = await store.write_progress(
+                self._database, [(one.holding, one.document) for one in batch]
+            )
         except DataRefused:
             # Documents are clean by construction; should one not be, it costs itself only.
             await self._write_one_by_one(batch)

@@ -45,7 +45,7 @@ REASON_LIMIT_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What the verdict on an answer depends on besides it. `delay` gives the backoff after a failed attempt, seconds."""
+    """What the verdict on an answer depends on besides it. `delay` gives the backoff after a failure, in seconds."""
 
     reason: StopReason | None
     fenced: bool
@@ -60,16 +60,16 @@ def verdict(answer: Answer, buffered: Buffered, circumstances: Circumstances) ->
     reason = circumstances.reason
     if circumstances.fenced:
         return Fenced(reason=f"lease-expired reclaim: {reason}")
-    if reason is not None and not (isinstance(answer, Returned) and not isinstance(reason, JobDeadlineExceeded)):
+    if reason is not None and not (
+        isinstance(answer, Returned) and not isinstance(reason, JobDeadlineExceeded)
+    ):
         return _stopped(reason, answer, buffered, circumstances)
     if isinstance(answer, Returned):
         return _returned(answer.value, buffered, circumstances)
     return _raised(answer.exception, buffered, circumstances)
 
 
-def _stopped(
-    reason: StopReason, answer: Answer, buffered: Buffered, circumstances: Circumstances
-) -> Outcome:
+def _stopped(reason: StopReason, answer: Answer, buffered: Buffered, circumstances: Circumstances) -> Outcome:
     match reason:
         case JobDeadlineExceeded():
             trace = describe_exception(answer.exception).traceback if isinstance(answer, Raised) else None
@@ -117,9 +117,7 @@ def _raised(raised: BaseException, buffered: Buffered, circumstances: Circumstan
             return Failed(error=describe_exception(raised), delay=circumstances.delay(), alerts=alerts)
 
 
-def _snoozed(
-    snooze: Snooze, circumstances: Circumstances, alerts: tuple[AlertRequest, ...]
-) -> Outcome:
+def _snoozed(snooze: Snooze, circumstances: Circumstances, alerts: tuple[AlertRequest, ...]) -> Outcome:
     total = circumstances.snoozed + max(snooze.after, 0.0)
     if total <= circumstances.snooze_limit:
         return Snoozed(delay=backoff.on_top(snooze.after, random.random()), reason=clean(snooze.reason, 500))

@@ -74,4 +74,3 @@ def outcome_of_given_up(executing: Executing, attempt: Attempt) -> Outcome:
         case _:
             error = ErrorEntry(type="JobDeadlineExceeded", message=f"{reason}; {OVERLAP_NOTE}")
             return Failed(error=error, delay=delay_after(executing, attempt.holding))
-

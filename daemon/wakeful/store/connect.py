@@ -21,7 +21,7 @@ from wakeful.store.translation import translated
 
 Connection = asyncpg.Connection
 
-CLOSE_SECONDS: Final = 2.0
+CLOSE_SECONDS: Final = 0.5
 _UNSUPPORTED_PARAMETER: Final = "unsupported startup parameter"
 _SERVER: Final = """
 select pg_backend_pid() as pid, pg_postmaster_start_time() as started_at, pg_is_in_recovery() as standby,
@@ -129,7 +129,12 @@ def keep_alive(connection: Connection) -> None:
     if raw is None or raw.family == getattr(socket, "AF_UNIX", None):
         return
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 20_000)):
+    for option, value in (
+        ("TCP_KEEPIDLE", 10),
+        ("TCP_KEEPINTVL", 5),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 20_000),
+    ):
         if hasattr(socket, option):
             raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 

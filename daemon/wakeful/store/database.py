@@ -7,9 +7,10 @@ asyncpg's own pool resets sessions with a round trip and can hang on release aft
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, TypeVar
 
 import anyio
@@ -72,6 +73,8 @@ class Database:
         self._idle: list[Connection] = []
         self._slots = anyio.Semaphore(connections or settings.connections)
         self._closed = False
+        self._limit = math.inf
+        self._scopes: set[anyio.CancelScope] = set()
         self._on_server_changed: list[Callable[[], None]] = []
 
     async def fetch(self, statement: str, *arguments: object, deadline: float | None = None) -> list[Record]:
@@ -86,7 +89,9 @@ class Database:
 
         return await self._retried(call, statement, seconds)
 
-    async def fetchrow(self, statement: str, *arguments: object, deadline: float | None = None) -> Record | None:
+    async def fetchrow(
+        self, statement: str, *arguments: object, deadline: float | None = None
+    ) -> Record | None:
         """Like `fetch`, but gives the first row, or None."""
         rows = await self.fetch(statement, *arguments, deadline=deadline)
         return rows[0] if rows else None
@@ -112,13 +117,12 @@ class Database:
     ) -> AsyncIterator[Transaction]:
         """Several statements that are committed together, READ COMMITTED; an error rolls all of them back."""
         seconds = deadline or self.settings.statement_timeout
-        with anyio.CancelScope(shield=True, deadline=anyio.current_time() + seconds + MARGIN_SECONDS) as scope:
-            async with self._lent("transaction") as connection:
-                async with connection.transaction(isolation="read_committed"):
-                    if lock_timeout is not None:
-                        milliseconds = f"{int(lock_timeout * 1000)}ms"
-                        await _fetch(connection, "limit_lock_wait", (milliseconds,), seconds)
-                    yield Transaction(connection, seconds)
+        with self._bounded(seconds) as scope:
+            async with self._lent("transaction") as lent, lent.transaction(isolation="read_committed"):
+                if lock_timeout is not None:
+                    milliseconds = f"{int(lock_timeout * 1000)}ms"
+                    await _fetch(lent, "limit_lock_wait", (milliseconds,), seconds)
+                yield Transaction(lent, seconds)
         if scope.cancelled_caught:
             raise StoreUnavailable(f"transaction: no end within {seconds:g} s")
 
@@ -130,11 +134,31 @@ class Database:
             with anyio.move_on_after(random.uniform(0.1, 0.3)):
                 await stop.wait()
 
+    def limit(self, seconds: float) -> None:
+        """Let no call take longer than `seconds` from now on, not even one under way: the process is ending."""
+        self._limit = seconds
+        latest = anyio.current_time() + seconds
+        for scope in self._scopes:
+            scope.deadline = min(scope.deadline, latest)
+
     async def close(self) -> None:
-        """Close every idle connection, within a bound; a call still under way closes its own."""
+        """Close every idle connection, within a bound; a call still under way ends its own."""
         self._closed = True
-        while self._idle:
-            await _close(self._idle.pop())
+        self.limit(CLOSE_SECONDS)
+        with anyio.move_on_after(CLOSE_SECONDS):
+            for connection in self._idle:
+                await _close(connection)
+        self._drop_idle()
+
+    @contextmanager
+    def _bounded(self, seconds: float) -> Iterator[anyio.CancelScope]:
+        allowed = min(seconds + MARGIN_SECONDS, self._limit)
+        with anyio.CancelScope(shield=True, deadline=anyio.current_time() + allowed) as scope:
+            self._scopes.add(scope)
+            try:
+                yield scope
+            finally:
+                self._scopes.discard(scope)
 
     async def _retried(self, call: Callable[[Connection], Awaitable[T]], statement: str, seconds: float) -> T:
         """Run a call again where the server says that it lost a race: nothing of it has happened."""
@@ -149,7 +173,7 @@ class Database:
         raise AssertionError("the loop above returns or raises")
 
     async def _once(self, call: Callable[[Connection], Awaitable[T]], statement: str, seconds: float) -> T:
-        with anyio.CancelScope(shield=True, deadline=anyio.current_time() + seconds + MARGIN_SECONDS):
+        with self._bounded(seconds):
             async with self._lent(statement) as connection:
                 return await call(connection)
         raise StoreUnavailable(f"{statement}: no answer within {seconds:g} s")
@@ -261,9 +285,7 @@ async def open_database(
     application: str = "wakeful",
 ) -> AsyncIterator[Database]:
     """Give a `Database`, and close its connections at the end. Nothing is connected before the first call."""
-    database = Database(
-        settings, telemetry, outage=outage, connections=connections, application=application
-    )
+    database = Database(settings, telemetry, outage=outage, connections=connections, application=application)
     try:
         yield database
     finally:

@@ -38,7 +38,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A claimed job, how long it had been due and had snoozed in all (seconds), and when the database says it was claimed."""
+    """A claimed job, how long it had been due and had snoozed in all (seconds), and the database's time of it."""
 
     job: Job
     wait: float
@@ -82,13 +82,24 @@ class Held(Protocol):
     """What finds a claimed row and proves that it is ours."""
 
     @property
-    def lane_id(self) -> int: ...
+    def lane_id(self) -> int:
+        """Lane of the row."""
+        ...
+
     @property
-    def pos(self) -> int: ...
+    def pos(self) -> int:
+        """Position in the lane."""
+        ...
+
     @property
-    def claim(self) -> int: ...
+    def claim(self) -> int:
+        """Token of the claim."""
+        ...
+
     @property
-    def job_id(self) -> UUID: ...
+    def job_id(self) -> UUID:
+        """Id of the job."""
+        ...
 
 
 async def find_lanes(

@@ -1,0 +1,234 @@
+"""Puts the parts of one instance together: who needs whom, and nothing else.
+
+Invariant: nothing here waits, runs or decides; the life of what is made here is `supervisor`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+
+from wakeful.aio.wakeup import Wakeup
+from wakeful.core.declaration import lease_of
+from wakeful.core.pace import Pace
+from wakeful.core.settings import Settings
+from wakeful.errors import UnknownJobType
+from wakeful.handlers.registry import Registry
+from wakeful.handlers.resources import Resources
+from wakeful.handlers.threads import ThreadPool
+from wakeful.handlers.trailing import TrailingWrites
+from wakeful.outbox.sinks import build_sinks
+from wakeful.outbox.sinks.protocol import Sink
+from wakeful.runtime.attempts import Attempts
+from wakeful.runtime.claimer import Claiming, Scope
+from wakeful.runtime.crew import Crew
+from wakeful.runtime.duties import Duty, fold_duty, job_types_duty
+from wakeful.runtime.executor import Executing
+from wakeful.runtime.finisher import Finisher
+from wakeful.runtime.flush import Flushing
+from wakeful.runtime.gate import Gate
+from wakeful.runtime.holdings import Holdings
+from wakeful.runtime.lease import Lease
+from wakeful.runtime.membership import Membership
+from wakeful.runtime.pruner import prune_duty, ring_duty
+from wakeful.runtime.publishing import published
+from wakeful.runtime.reaper import backstop_duty
+from wakeful.runtime.reporter import Reporter
+from wakeful.runtime.unserved import unserved_duty
+from wakeful.runtime.watch import ServerClock
+from wakeful.runtime.watchdog import Watchdog
+from wakeful.store.database import Database
+from wakeful.store.instances import Registration
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.health import Health
+from wakeful.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """How this process is seen: its events, its health, its metrics."""
+
+    telemetry: Telemetry
+    health: Health
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bells:
+    """Who wakes whom: claimer (work, room), promoter (a nearer due time), dispatcher (a death)."""
+
+    claimer: Wakeup
+    promoter: Wakeup
+    dispatcher: Wakeup
+
+    def on_notify(self, _lane_id: int | None) -> None:
+        """A notification is a hint: look at everything that it may be about."""
+        self.claimer.ring()
+        self.promoter.ring()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Everything that one instance consists of. `hot` claims and finishes; `upkeep` does all the rest."""
+
+    settings: Settings
+    observed: Observed
+    hot: Database
+    upkeep: Database
+    bells: Bells
+    gate: Gate
+    lease: Lease
+    holdings: Holdings
+    attempts: Attempts
+    crew: Crew
+    finisher: Finisher
+    reporter: Reporter
+    executing: Executing
+    claiming: Claiming
+    membership: Membership
+    watchdog: Watchdog
+    duties: tuple[Duty, ...]
+    clock: ServerClock
+    sinks: tuple[Sink, ...]
+
+
+def compose(
+    settings: Settings,
+    registry: Registry,
+    observed: Observed,
+    *,
+    databases: tuple[Database, Database],
+    resources: Resources,
+    threads: ThreadPool,
+) -> Parts:
+    """Put an instance together; `databases` are the hot one and the one for upkeep."""
+    hot, upkeep = databases
+    telemetry, lease, holdings, attempts = observed.telemetry, Lease(), Holdings(), Attempts()
+    bells = Bells(claimer=Wakeup(), promoter=Wakeup(), dispatcher=Wakeup())
+    gate = Gate()
+    crew = Crew(settings.worker.concurrency, bells.claimer)
+    pace = Pace()
+    flushing = Flushing(database=hot, telemetry=telemetry, lost_limit=settings.reaper.lost_limit)
+    finisher = Finisher(flushing, holdings, on_death=bells.dispatcher.ring)
+    reporter = Reporter(upkeep)
+    executing = Executing(
+        find=registry.find,
+        resources=resources,
+        threads=threads,
+        attempts=attempts,
+        reporter=reporter,
+        trailing=TrailingWrites(),
+        lease=lease,
+        pace=pace,
+        settings=settings.jobs,
+        telemetry=telemetry,
+        submit=finisher.submit,
+    )
+    claiming = Claiming(
+        database=hot,
+        crew=crew,
+        holdings=holdings,
+        lease=lease,
+        scope=scope_of(settings, registry),
+        pace=pace,
+        bell=bells.claimer,
+        telemetry=telemetry,
+        is_open=lambda: gate.open,
+    )
+    clock = ServerClock()
+    declared = published(registry.declarations(), settings.lease)
+    membership = Membership(
+        database=upkeep,
+        registration=registration_of(settings, registry, declared),
+        declarations=declared,
+        lease=lease,
+        holdings=holdings,
+        attempts=attempts,
+        crew=crew,
+        telemetry=telemetry,
+        on_registered=bells.claimer.ring,
+    )
+    watchdog = Watchdog(attempts=attempts, lease=lease, telemetry=telemetry, health=observed.health)
+    return Parts(
+        settings=settings,
+        observed=observed,
+        hot=hot,
+        upkeep=upkeep,
+        bells=bells,
+        gate=gate,
+        lease=lease,
+        holdings=holdings,
+        attempts=attempts,
+        crew=crew,
+        finisher=finisher,
+        reporter=reporter,
+        executing=executing,
+        claiming=claiming,
+        membership=membership,
+        watchdog=watchdog,
+        duties=duties_of(settings, upkeep, clock),
+        clock=clock,
+        sinks=tuple(build_sinks(settings.sinks, telemetry)),
+    )
+
+
+def duties_of(settings: Settings, database: Database, clock: ServerClock) -> tuple[Duty, ...]:
+    """What the fleet has to do once, by whichever instance comes first."""
+    jobs, reaper = settings.jobs, settings.reaper
+    return (
+        fold_duty(database),
+        job_types_duty(database),
+        unserved_duty(database, unknown_types=jobs.unknown_types, grace=jobs.unknown_type_grace),
+        backstop_duty(database, clock=clock, grace=reaper.backstop, lost_limit=reaper.lost_limit),
+        ring_duty(database, history=settings.history),
+        prune_duty(database, history=settings.history),
+    )
+
+
+def scope_of(settings: Settings, registry: Registry) -> Scope:
+    """What this instance claims, and how long the leases of its types are."""
+
+    def lease_of_type(job_type: str) -> float:
+        try:
+            return lease_of(registry.find(job_type).declaration, settings.lease)
+        except UnknownJobType:
+            return settings.lease.default
+
+    every_queue = "*" in settings.worker.queues
+    types = registry.job_types()
+    return Scope(
+        job_types=list(types),
+        queues=None if every_queue else list(settings.worker.queues),
+        caps={name: queue.concurrency for name, queue in settings.queues.items()},
+        lease_of=lease_of_type,
+        shortest_lease=min((lease_of_type(one) for one in types), default=settings.lease.default),
+    )
+
+
+def registration_of(
+    settings: Settings, registry: Registry, declared: Sequence[Mapping[str, object]]
+) -> Registration:
+    """What this process says of itself in `wakeful.instance`."""
+    host, pid = socket.gethostname(), os.getpid()
+    leases = [lease_of(one, settings.lease) for one in registry.declarations()]
+    return Registration(
+        name=settings.worker.name or f"{host}:{pid}",
+        host=host,
+        pid=pid,
+        version=version(),
+        lease=max([settings.lease.default, *leases]),
+        every_type=False,
+        serves={str(one["job_type"]): str(one["hash"]) for one in declared},
+        queues=settings.worker.queues,
+    )
+
+
+def version() -> str:
+    """The version of Wakeful that runs."""
+    try:
+        return metadata.version("wakeful")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
