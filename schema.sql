@@ -1513,6 +1513,8 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     highest bigint;
 begin
+    -- One at a time: every instance calls this when the server comes back.
+    perform pg_advisory_xact_lock(hashtext('wakeful.position'));
     with recursive last_of_lane (lane_id, pos) as (
         (select r.lane_id, r.pos from wakeful.ready r order by r.lane_id desc, r.pos desc limit 1)
         union all
@@ -1524,6 +1526,8 @@ begin
     )
     select max(l.pos) into highest from last_of_lane l;
     if highest > (select last_value from wakeful.position) then
+        -- Well above: producers may take positions between this look and this call, and must not get one twice.
+        highest := highest + 100000;
         perform setval('wakeful.position', highest);
         return highest;
     end if;

@@ -1,7 +1,7 @@
 """The pruner: removes what is past its retention, and what its job has left behind.
 
-Invariant: only what has ended is removed, in small batches of a transaction each, by any instance, within a bounded time
-a turn (F94); finished jobs go slot by slot, by TRUNCATE, never row by row (I17). A waiting or running job is not touched.
+Invariant: only what has ended is removed, in small batches of a transaction each, by any instance, in a bounded time a
+turn (F94); finished jobs go slot by slot, by TRUNCATE, never row by row (I17). No waiting or running job is touched.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Final
 import anyio
 
 from wakeful.aio.periodic import every
-from wakeful.core.settings import LeaseSettings, ReaperSettings
+from wakeful.core.settings import ReaperSettings
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime.duties import Duty
 from wakeful.runtime.lease import suspended_clock
@@ -30,7 +30,6 @@ from wakeful.telemetry.events import INSTANCE_REAPED, JOBS_RESCUED
 
 BACKSTOP: Final = "backstop"
 BACKSTOP_INTERVAL: Final = 60.0
-_LEASE: Final = LeaseSettings()
 _REAPER: Final = ReaperSettings()
 
 
@@ -53,19 +52,22 @@ async def run_reaper(
     *,
     telemetry: Telemetry | None = None,
     interval: float = _REAPER.interval,
-    beat: float = _LEASE.beat,
+    beat: float | None = None,
     lost_limit: int = _REAPER.lost_limit,
     watch: bool = True,
     clock: ServerClock | None = None,
     on_rescued: Callable[[Sequence[Rescued]], None] = lambda rescued: None,
     turned: Callable[[], None] = lambda: None,
 ) -> None:
-    """Look for dead owners every `interval` seconds until `stop` is set; `beat`: seconds between their beats."""
+    """Look for dead owners every `interval` seconds until `stop` is set.
+
+    `beat`: seconds between their beats (the interval, where it is not given); three are watched before one is dead.
+    """
     reaping = Reaping(
         database=database,
         telemetry=telemetry or database.telemetry,
         lost_limit=lost_limit,
-        watch=Watch(beat=beat, interval=interval) if watch else None,
+        watch=Watch(beat=beat or interval, interval=interval) if watch else None,
         clock=clock or ServerClock(),
     )
     async for _ in every(interval, stop):

@@ -54,9 +54,7 @@ class Sweep:
     complete: bool = False
 
 
-async def sweep(
-    database: Database, stop: anyio.Event, lost: Lost, result: Sweep, *, lost_limit: int
-) -> None:
+async def sweep(database: Database, stop: anyio.Event, lost: Lost, result: Sweep, *, lost_limit: int) -> None:
     """Go over all of ready once and put what was done into `result`; ends early, and incomplete, when `stop` is set."""
     after: tuple[int, int] | None = (LOWEST, LOWEST)
     while after is not None:

@@ -61,11 +61,7 @@ class Watch:
 
     def _seen(self, sight: Sight, answered_at: float) -> _Still:
         known = self._still.get(sight.instance_id)
-        if (
-            known is not None
-            and known.beat_seq == sight.beat_seq
-            and known.incarnation == sight.incarnation
-        ):
+        if known is not None and known.beat_seq == sight.beat_seq and known.incarnation == sight.incarnation:
             return known
         return _Still(incarnation=sight.incarnation, beat_seq=sight.beat_seq, since=answered_at)
 

@@ -68,6 +68,13 @@ DATABASE_RESTORED: Final = Event("database.restored", "info", "The database answ
     ("seconds", "attempts"))
 SERVER_CHANGED: Final = Event("server.changed", "warning",
     "The server was restarted or replaced; cursors begin anew.", ("what", "before", "now"))
+SERVER_REFUSED: Final = Event("server.refused", "error",
+    "Not the server of this installation: nothing runs here until `wakeful adopt`.", ("stored", "here"))
+SERVER_ACCEPTED: Final = Event("server.accepted", "debug", "The installation belongs to this server.", ("system",))
+SERVER_UNIDENTIFIED: Final = Event("server.unidentified", "info",
+    "The server does not tell its identifier: one in its place would not be noticed.", ())
+POSITION_RAISED: Final = Event("position.raised", "warning",
+    "The sequence of positions had gone backwards in a crash; it is right again.", ("position",))
 STATEMENT_RETRIED: Final = Event("statement.retried", "debug",
     "A statement lost a race in the server and runs again.", ("statement", "sqlstate"))
 MIGRATION_APPLIED: Final = Event("migration.applied", "info", "A migration was committed.",
