@@ -9,7 +9,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import asyncpg
 
@@ -17,6 +17,7 @@ from support.cluster import OWNER, TEMPLATE, Cluster, execute
 from support.proxy import Proxy
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Isolation = Literal["read_committed", "read_uncommitted", "repeatable_read", "serializable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

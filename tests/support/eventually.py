@@ -25,12 +25,14 @@ async def eventually(
     raise AssertionError(f"did not come true within {timeout} s; last seen: {last!r}")
 
 
-async def blocked(observer: Connection, session: Connection) -> tuple[int, ...]:
-    """Wait until the session waits for a lock, and give the pids of those that it waits for."""
+async def blocked(
+    observer: Connection, session: Connection, *, by: Connection | None = None
+) -> tuple[int, ...]:
+    """Wait until the session waits for a lock of another (of `by`), and give the pids of those that it waits for."""
     pid = session.get_server_pid()
 
     async def blockers() -> tuple[int, ...]:
         found = await observer.fetchval("select pg_blocking_pids($1)", pid)
         return tuple(found)
 
-    return await eventually(blockers)
+    return await eventually(blockers, until=lambda found: by.get_server_pid() in found if by else found)

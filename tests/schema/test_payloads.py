@@ -1,0 +1,120 @@
+"""What a payload may hold: what was given comes out again, or is refused; nothing is changed silently."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.databases import Connection
+from support.factories import enqueue
+from support.refusals import refused
+
+LIMIT = 1_048_576
+OVERHEAD = len('{"x": ""}')
+
+# As they are given, and as jsonb writes them back (its own spacing; key order and repeated keys are not kept).
+KEPT = [
+    ("{}", "{}"),
+    ('{"a":1}', '{"a": 1}'),
+    ('{"big": 9007199254740993}', '{"big": 9007199254740993}'),
+    ('{"n": 9223372036854775807}', '{"n": 9223372036854775807}'),
+    ('{"n": 123456789012345678901234567890}', '{"n": 123456789012345678901234567890}'),
+    ('{"n": -0.1}', '{"n": -0.1}'),
+    ('{"n": 0.1000000000000000055511151231257827}', '{"n": 0.1000000000000000055511151231257827}'),
+    ('{"price": 10.00}', '{"price": 10.00}'),
+    ('{"n": 1e3}', '{"n": 1000}'),
+    ('{"n": 1e400}', '{"n": 1' + "0" * 400 + "}"),
+    ('{"n": 1e-10}', '{"n": 0.0000000001}'),
+    ('{"t": true, "f": false, "z": null}', '{"f": false, "t": true, "z": null}'),
+    ('{"s": ""}', '{"s": ""}'),
+    ('{"s": "é \\u00e9 \\ud83d\\ude00"}', '{"s": "é é 😀"}'),
+    ('{"s": "a\\u0001b\\u001fc"}', '{"s": "a\\u0001b\\u001fc"}'),
+    ('{"s": "\\\\u0000"}', '{"s": "\\\\u0000"}'),
+    ('{"s": "</script><b>\'\\"; drop table x; --"}', '{"s": "</script><b>\'\\"; drop table x; --"}'),
+    ('{"": 1, " ": 2, "a.b": 3}', '{"": 1, " ": 2, "a.b": 3}'),
+    ('{"k": 1, "k": 2}', '{"k": 2}'),
+    ('{"l": [1, [2, [3, {}]], []]}', '{"l": [1, [2, [3, {}]], []]}'),
+    ('{"s": "\\ufffe\\uffff"}', '{"s": "\ufffe\uffff"}'),
+    ('{"NaN": "NaN", "inf": "Infinity"}', '{"NaN": "NaN", "inf": "Infinity"}'),
+]
+
+
+@pytest.mark.parametrize(("given", "kept"), KEPT)
+async def test_a_payload_comes_out_as_it_was_given(sql: Connection, given: str, kept: str) -> None:
+    one = await enqueue(sql, payload=given)
+    many = await sql.fetchval(
+        """select job_id from wakeful.enqueue_many(jsonb_build_array(
+               jsonb_build_object('job_type', 'COLLECT', 'payload', $1::jsonb)))""",
+        given,
+    )
+
+    for job_id in (one.job_id, many):
+        assert await sql.fetchval("select payload::text from wakeful.jobs where job_id = $1", job_id) == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "sqlstate", "message"),
+    [
+        (r'{"s": "\u0000"}', "22P05", "unsupported Unicode escape sequence"),
+        (r'{"\u0000": 1}', "22P05", "unsupported Unicode escape sequence"),
+        (r'{"s": "\ud800"}', "22P02", "invalid input syntax for type json"),
+        (r'{"s": "\ude00\ud83d"}', "22P02", "invalid input syntax for type json"),
+        ('{"n": NaN}', "22P02", "invalid input syntax for type json"),
+        ('{"n": Infinity}', "22P02", "invalid input syntax for type json"),
+        ('{"n": 01}', "22P02", "invalid input syntax for type json"),
+        ('{"n": 1e200000}', "22003", "value overflows numeric format"),
+        ("{'a': 1}", "22P02", "invalid input syntax for type json"),
+        ('{"a": 1,}', "22P02", "invalid input syntax for type json"),
+        ("", "22P02", "invalid input syntax for type json"),
+        ('{"s": "a\nb"}', "22P02", "invalid input syntax for type json"),
+    ],
+)
+async def test_what_is_no_json_is_refused_by_postgresql_itself(
+    sql: Connection, given: str, sqlstate: str, message: str
+) -> None:
+    with refused(sqlstate, message):
+        await enqueue(sql, payload=given)
+
+
+async def test_a_raw_nul_never_reaches_the_function(sql: Connection) -> None:
+    with refused("22021", "invalid byte sequence"):
+        await sql.fetchval("select $1::text", "\0")
+
+
+@pytest.mark.parametrize("over", [-1, 0])
+async def test_a_payload_up_to_the_limit_is_taken(sql: Connection, over: int) -> None:
+    payload = json.dumps({"x": "x" * (LIMIT - OVERHEAD + over)})
+
+    assert (await enqueue(sql, payload=payload)).created
+
+
+async def test_a_payload_over_the_limit_is_refused_with_both_sizes(sql: Connection) -> None:
+    payload = json.dumps({"x": "x" * (LIMIT - OVERHEAD + 1)})
+
+    with refused("WK003", f"payload is {LIMIT + 1} bytes of JSON; the limit is {LIMIT}", hint="reference"):
+        await enqueue(sql, payload=payload)
+
+
+async def test_the_limit_counts_bytes_not_characters(sql: Connection) -> None:
+    await sql.execute("update wakeful.installation set payload_limit = 20")
+
+    await enqueue(sql, payload={"x": "ä" * 5})
+    with refused("WK003", "payload is 21 bytes of JSON; the limit is 20"):
+        await enqueue(sql, payload='{"x": "ääääää"}')
+
+
+@pytest.mark.parametrize("size", [7_900, 8_100, 200_000, 1_000_000])
+async def test_the_size_of_a_payload_has_nothing_to_do_with_the_notification(
+    sql: Connection, size: int
+) -> None:
+    await sql.add_listener("wakeful", lambda *_: None)
+
+    assert (await enqueue(sql, payload={"x": "x" * size})).created
+
+
+async def test_five_megabytes_are_refused_and_leave_nothing(sql: Connection) -> None:
+    with refused("WK003", "the limit is 1048576"):
+        await enqueue(sql, payload={"x": "x" * 5_000_000})
+
+    assert await sql.fetchval("select count(*) from wakeful.jobs") == 0

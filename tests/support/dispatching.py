@@ -1,0 +1,126 @@
+"""Dispatchers of the outbox as tests need them: some on one database, stopped when the block ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from support.databases import ClonedDatabase, Connection
+from wakeful.aio.wakeup import Wakeup
+from wakeful.core.settings import DatabaseSettings, OutboxSettings, SinkSettings
+from wakeful.outbox.dispatcher import run_dispatcher
+from wakeful.outbox.sinks import Sink, build_sinks
+from wakeful.store.database import Database, open_database
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.recorder import Recorder
+
+BRISK = OutboxSettings(interval=0.05)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What dispatchers said."""
+
+    telemetry: Telemetry
+    recorder: Recorder
+
+
+def heard() -> Heard:
+    """A strict telemetry and what it recorded."""
+    telemetry, recorder = Telemetry(strict=True), Recorder()
+    telemetry.subscribe(recorder)
+    return Heard(telemetry=telemetry, recorder=recorder)
+
+
+def webhooks(said: Heard, **urls: str) -> tuple[Sink, ...]:
+    """Sinks of kind webhook by name, each with half a second for a try."""
+    settings = {name: SinkSettings(kind="webhook", url=url, timeout=0.5) for name, url in urls.items()}
+    return build_sinks(settings, said.telemetry)
+
+
+@asynccontextmanager
+async def store_of(db: ClonedDatabase, said: Heard) -> AsyncIterator[Database]:
+    """The daemon's own way to the test's database."""
+    async with open_database(DatabaseSettings(dsn=db.dsn), said.telemetry) as database:
+        yield database
+
+
+@asynccontextmanager
+async def dispatching(
+    db: ClonedDatabase,
+    said: Heard,
+    sinks: Sequence[Sink],
+    *,
+    settings: OutboxSettings = BRISK,
+    number: int = 1,
+    flush_seconds: float = 0.0,
+) -> AsyncIterator[None]:
+    """Run `number` dispatchers, each with connections of its own; they are stopped in order when the block ends."""
+    stop = anyio.Event()
+    async with AsyncExitStack() as databases:
+        stores = [await databases.enter_async_context(store_of(db, said)) for _ in range(number)]
+        async with anyio.create_task_group() as group:
+            for number_of_one, store in enumerate(stores, start=1):
+                group.start_soon(_run, store, sinks, stop, said, settings, number_of_one, flush_seconds)
+            yield
+            stop.set()
+
+
+async def _run(
+    store: Database,
+    sinks: Sequence[Sink],
+    stop: anyio.Event,
+    said: Heard,
+    settings: OutboxSettings,
+    number: int,
+    flush_seconds: float,
+) -> None:
+    await run_dispatcher(
+        store,
+        sinks,
+        stop,
+        telemetry=said.telemetry,
+        settings=settings,
+        wakeup=Wakeup(),
+        instance_id=lambda: number,
+        flush_seconds=flush_seconds,
+    )
+
+
+async def alert(connection: Connection, key: str, *, times: int = 1, body: str = "{}") -> None:
+    """Let something happen, some times, each in a transaction of its own or in the caller's."""
+    await connection.executemany(
+        "select wakeful.alert('trouble', title => $2, dedupe_key => $1, body => $3::text::jsonb)",
+        [(key, f"{key} number {n}", body) for n in range(1, times + 1)],
+    )
+
+
+async def unsent(connection: Connection) -> int:
+    """Events that are not folded, and messages that are not delivered."""
+    found: int = await connection.fetchval(
+        """select (select count(*) from wakeful.alert_outbox where alert_id is null)
+                + (select count(*) from wakeful.alert_delivery where state = 'pending')"""
+    )
+    return found
+
+
+async def counts_add_up(connection: Connection) -> None:
+    """The invariant: the occurrences of all alerts are the events that were folded, alert by alert."""
+    wrong = await connection.fetch(
+        """select a.alert_id, a.occurrences, count(o.outbox_id) as events
+           from wakeful.alert a
+           left join wakeful.alert_outbox o on o.alert_id = a.alert_id
+           group by a.alert_id
+           having a.occurrences <> count(o.outbox_id)"""
+    )
+    assert not wrong
+
+
+async def make_due(connection: Connection) -> None:
+    """Let the time pass that messages wait: for their next try, or for a lease to end."""
+    await connection.execute(
+        "update wakeful.alert_delivery set next_try_at = now(), leased_until = now() where state = 'pending'"
+    )
