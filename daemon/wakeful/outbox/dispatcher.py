@@ -1,0 +1,147 @@
+"""The loop that lets people hear of what happened: look, fold, take what is due, send; and at the end, flush.
+
+Invariant: the loop itself waits for no sink. Each message is sent by a call of its own, at most `SENDS_AT_ONCE` a sink
+at a time, so that a dead or slow sink holds up nobody but itself. Any number of dispatchers may run: each event is
+counted once and, while all goes well, each message sent once. A process that dies between a send and its mark costs
+one repeat with the same id. A message belongs to the sinks that its opener has; all instances should have the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from wakeful.aio.periodic import every
+from wakeful.aio.wakeup import Wakeup
+from wakeful.core.settings import OutboxSettings
+from wakeful.errors import StoreUnavailable
+from wakeful.outbox.folding import fold_events
+from wakeful.outbox.sending import Post, Sender
+from wakeful.outbox.sinks.protocol import Sink
+from wakeful.store import outbox
+from wakeful.store.database import Database
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import ALERT_RESOLVED
+
+FLUSH_SECONDS: Final = 5.0
+_LOOK_FOR_QUIET_SECONDS: Final = 30.0
+
+
+async def run_dispatcher(
+    database: Database,
+    sinks: Sequence[Sink],
+    stop: anyio.Event,
+    *,
+    telemetry: Telemetry,
+    settings: OutboxSettings,
+    wakeup: Wakeup,
+    instance_id: Callable[[], int],
+    flush_seconds: float = FLUSH_SECONDS,
+) -> None:
+    """Dispatch until `stop` is set, which should be after the last job has ended; then flush for `flush_seconds`.
+
+    `wakeup` is rung by who knows of a new event (the finisher, after a death); without it, events are found within
+    `settings.interval`. `instance_id` gives the number of this instance, which leases are shown with.
+    """
+    sender = Sender(database=database, telemetry=telemetry, attempts=settings.attempts, done=wakeup)
+    posts = tuple(Post(sink) for sink in sinks)
+    async with anyio.create_task_group() as sends:
+        sends.start_soon(_resolve_quiet_alerts, database, stop, telemetry, settings.quiet)
+        turns = _Turns(sender=sender, posts=posts, sends=sends, instance_id=instance_id)
+        async for _ in every(settings.interval, stop, wakeup):
+            try:
+                await turns.take()
+            except StoreUnavailable:
+                await database.available(stop)
+        await _flush(turns, wakeup, flush_seconds)
+
+
+async def flush_outbox(
+    database: Database,
+    sinks: Sequence[Sink],
+    seconds: float,
+    *,
+    telemetry: Telemetry,
+    settings: OutboxSettings,
+    instance_id: int = 0,
+) -> None:
+    """Fold what happened and send what is due, once, within `seconds`; what is not sent by then stays due."""
+    done = Wakeup()
+    sender = Sender(database=database, telemetry=telemetry, attempts=settings.attempts, done=done)
+    posts = tuple(Post(sink) for sink in sinks)
+    async with anyio.create_task_group() as sends:
+        turns = _Turns(sender=sender, posts=posts, sends=sends, instance_id=lambda: instance_id)
+        await _flush(turns, done, seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Turns:
+    sender: Sender
+    posts: tuple[Post, ...]
+    sends: TaskGroup
+    instance_id: Callable[[], int]
+
+    async def take(self) -> bool:
+        """Do what there is to do now; False where there was nothing."""
+        database = self.sender.database
+        names = tuple(post.sink.name for post in self.posts)
+        sight = await outbox.look(database, names)
+        folded = sight.unfolded and await fold_events(database, names, self.sender.telemetry) > 0
+        if folded:
+            sight = await outbox.look(database, names)
+        leased = 0
+        for post in self.posts:
+            if post.room and post.sink.name in sight.due:
+                leased += await self._start_sending(post)
+        return folded or leased > 0
+
+    async def _start_sending(self, post: Post) -> int:
+        deliveries = await outbox.lease(
+            self.sender.database,
+            post.sink.name,
+            post.room,
+            instance_id=self.instance_id(),
+            seconds=post.lease_seconds,
+        )
+        for delivery in deliveries:
+            post.room -= 1
+            self.sends.start_soon(self.sender.send, post, delivery)
+        return len(deliveries)
+
+    def idle(self) -> bool:
+        """Whether nothing is being sent."""
+        return all(post.room == post.most for post in self.posts)
+
+
+async def _flush(turns: _Turns, done: Wakeup, seconds: float) -> None:
+    """Send what is due; what is still under way after `seconds` is cut off, and sent once more by somebody later."""
+    never = anyio.Event()
+    with anyio.move_on_after(seconds):
+        while True:
+            try:
+                if not await turns.take() and turns.idle():
+                    break
+            except StoreUnavailable:
+                await turns.sender.database.available(never)
+            else:
+                await done.wait(0.2)
+    turns.sends.cancel_scope.cancel()
+
+
+async def _resolve_quiet_alerts(
+    database: Database, stop: anyio.Event, telemetry: Telemetry, quiet: float
+) -> None:
+    async for _ in every(min(_LOOK_FOR_QUIET_SECONDS, max(quiet / 10, 0.1)), stop):
+        try:
+            resolved = await outbox.resolve_quiet(database, quiet)
+        except StoreUnavailable:
+            await database.available(stop)
+            continue
+        for alert in resolved:
+            telemetry.emit(
+                ALERT_RESOLVED, alert_id=alert.alert_id, kind=alert.kind, occurrences=alert.occurrences
+            )

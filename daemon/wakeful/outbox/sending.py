@@ -1,0 +1,142 @@
+"""One message to one sink: sent within its time, then marked, postponed or given up.
+
+Invariant: what the receiver accepted is marked, through an outage if need be; what it did not is tried again later, up
+to the limit, and then an event says so: never an alert about an alert. A sink that raises or hangs costs its own try.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, assert_never
+
+import anyio
+
+from wakeful.aio.wakeup import Wakeup
+from wakeful.core import backoff
+from wakeful.core.text import clean
+from wakeful.errors import StoreUnavailable
+from wakeful.outbox.sinks.protocol import Answer, Failed, Sent, Sink
+from wakeful.store import outbox
+from wakeful.store.database import Database
+from wakeful.store.outbox import Delivery
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import OUTBOX_DELIVERED, OUTBOX_FAILED, OUTBOX_GAVE_UP
+
+ANSWER_LIMIT_BYTES: Final = 500
+SENDS_AT_ONCE: Final = 4
+# How much longer a lease is than the sink's time: what connecting to the database and marking may take.
+MARGIN_SECONDS: Final = 20.0
+
+
+@dataclass(slots=True)
+class Post:
+    """A sink, and how many more messages it may be given now. Used on the event loop only."""
+
+    sink: Sink
+    most: int = SENDS_AT_ONCE
+    room: int = SENDS_AT_ONCE
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a message is ours once it is taken for this sink."""
+        return self.sink.timeout + MARGIN_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Sends what was leased. `attempts` is the most tries of one message; `done` is rung after each."""
+
+    database: Database
+    telemetry: Telemetry
+    attempts: int
+    done: Wakeup
+
+    async def send(self, post: Post, delivery: Delivery) -> None:
+        """Send one message and write down what became of it; it counts against the sink's room until then."""
+        try:
+            started = anyio.current_time()
+            answer = await self._answer(post.sink, delivery)
+            await self._settle(post.sink.name, delivery, answer, seconds=anyio.current_time() - started)
+        finally:
+            post.room += 1
+            self.done.ring()
+
+    async def _answer(self, sink: Sink, delivery: Delivery) -> Answer:
+        with anyio.move_on_after(sink.timeout):
+            try:
+                return await sink.send(delivery)
+            except Exception as error:  # noqa: BLE001 -- a sink's code may raise anything
+                return Failed(
+                    reason=f"the sink raised {type(error).__name__}: {clean(error, ANSWER_LIMIT_BYTES)}"
+                )
+        return Failed(reason=f"no answer within {sink.timeout:g} s")
+
+    async def _settle(self, sink: str, delivery: Delivery, answer: Answer, *, seconds: float) -> None:
+        match answer:
+            case Sent():
+                await self._delivered(sink, delivery, answer.answer, seconds=seconds)
+            case Failed(permanent=permanent) if permanent or delivery.attempt >= self.attempts:
+                await self._given_up(sink, delivery, answer.reason)
+            case Failed():
+                await self._postponed(sink, delivery, answer)
+            case _:
+                assert_never(answer)
+
+    async def _delivered(self, sink: str, delivery: Delivery, said: str, *, seconds: float) -> None:
+        await self._write(partial(outbox.mark_delivered, self.database, delivery, self._shown(said)))
+        self.telemetry.emit(
+            OUTBOX_DELIVERED,
+            sink=sink,
+            alert_id=delivery.alert_id,
+            kind=delivery.kind,
+            attempt=delivery.attempt,
+            seconds=round(seconds, 3),
+        )
+
+    async def _postponed(self, sink: str, delivery: Delivery, failed: Failed) -> None:
+        reason = self._shown(failed.reason)
+        seconds = seconds_to_next(delivery.attempt, asked=failed.retry_after, chance=random.random())
+        await self._write(partial(outbox.postpone, self.database, delivery, reason, seconds=seconds))
+        self.telemetry.emit(
+            OUTBOX_FAILED,
+            sink=sink,
+            alert_id=delivery.alert_id,
+            kind=delivery.kind,
+            attempt=delivery.attempt,
+            error=reason,
+            next_try_in=round(seconds, 1),
+        )
+
+    async def _given_up(self, sink: str, delivery: Delivery, reason: str) -> None:
+        shown = self._shown(reason)
+        await self._write(partial(outbox.give_up, self.database, delivery, shown))
+        self.telemetry.emit(
+            OUTBOX_GAVE_UP,
+            sink=sink,
+            alert_id=delivery.alert_id,
+            kind=delivery.kind,
+            attempt=delivery.attempt,
+            error=shown,
+        )
+
+    async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Write until it is written: only the end of the dispatcher cuts this short, and then it is sent once more."""
+        never = anyio.Event()
+        while True:
+            try:
+                return await write()
+            except StoreUnavailable:
+                await self.database.available(never)
+
+    def _shown(self, text: str) -> str:
+        return clean(self.telemetry.redactor.text(text), ANSWER_LIMIT_BYTES)
+
+
+def seconds_to_next(attempt: int, *, asked: float | None, chance: float) -> float:
+    """Give the wait after a failed try: what the receiver asked for and a little more, else the backoff of jobs."""
+    if asked is not None:
+        return backoff.on_top(asked, chance)
+    return backoff.jittered(backoff.delay(attempt), chance)

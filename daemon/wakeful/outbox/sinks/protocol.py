@@ -1,0 +1,52 @@
+"""What a sink is: a place that messages are sent to.
+
+Invariant: a sink sends one message once and says what became of it; leases, retries and marks are the dispatcher's. It
+may raise (counted as a failed try), and is cancelled when its `timeout` is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from wakeful.store.outbox import Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The receiver has it. `answer` is what it said, for people."""
+
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The receiver does not have it, as far as is known.
+
+    `retry_after` is the delay in seconds that it asked for; `permanent`: these bytes will never be accepted.
+    """
+
+    reason: str
+    retry_after: float | None = None
+    permanent: bool = False
+
+
+Answer = Sent | Failed
+
+
+class Sink(Protocol):
+    """One receiver of messages."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the configuration."""
+        ...
+
+    @property
+    def timeout(self) -> float:
+        """Bound of one try, in seconds."""
+        ...
+
+    async def send(self, delivery: Delivery) -> Answer:
+        """Send it once. The id and the body are the same at every try."""
+        ...

@@ -1,0 +1,37 @@
+"""How long a server asks to wait: the header Retry-After in the forms that servers really use.
+
+Invariant: what comes out is a finite, positive number of seconds of at most an hour, or None. A date is compared with
+the server's own clock where it tells it, since ours may be wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+LONGEST_SECONDS: Final = 3600.0
+
+_NUMBER: Final = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
+
+
+def retry_after(value: str | None, *, server_date: str | None, now: datetime) -> float | None:
+    """Give the seconds that `value` asks for: "120", "1.5", or a date. None where it asks for nothing readable."""
+    text = (value or "").strip()
+    if _NUMBER.fullmatch(text):
+        seconds = float(text)
+    else:
+        at = _date(text)
+        if at is None:
+            return None
+        seconds = (at - (_date(server_date or "") or now)).total_seconds()
+    return min(seconds, LONGEST_SECONDS) if seconds > 0 else None
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        at = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
