@@ -103,9 +103,20 @@ def test_its_size_is_bounded_whatever_the_labels_are() -> None:
     after = metrics.render()
     assert 'job_type="other"' in after
     assert len(after) < 1_500_000
-    assert after.count("\nwakeful_jobs_finished_total{") <= MOST_SERIES + 1
     assert len(after) - before < 100_000
     assert _total(after, "wakeful_jobs_finished_total") == 25_000
+
+
+def test_combinations_of_labels_are_bounded_too() -> None:
+    telemetry, metrics = _telemetry()
+    for queue in range(40):
+        for job_type in range(40):
+            telemetry.emit(JOB_FINISHED, queue=queue, job_type=job_type, wait_ms=1, run_ms=1)
+
+    text = metrics.render()
+
+    assert text.count("\nwakeful_jobs_finished_total{") == MOST_SERIES + 1
+    assert _total(text, "wakeful_jobs_finished_total") == 1600
 
 
 def test_an_age_grows_until_it_is_reset() -> None:
