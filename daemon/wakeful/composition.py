@@ -108,7 +108,7 @@ def compose(
     hot, upkeep = databases
     telemetry, lease, holdings, attempts = observed.telemetry, Lease(), Holdings(), Attempts()
     bells = Bells(claimer=Wakeup(), promoter=Wakeup(), dispatcher=Wakeup())
-    gate = Gate()
+    gate = Gate(bells.claimer.ring)
     crew = Crew(settings.worker.concurrency, bells.claimer)
     pace = Pace()
     flushing = Flushing(database=hot, telemetry=telemetry, lost_limit=settings.reaper.lost_limit)

@@ -33,6 +33,7 @@ from wakeful.runtime.beat import Beating, Heart, Pulse
 from wakeful.runtime.claimer import run_claimer
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.duties import run_duties
+from wakeful.runtime.identity import run_identity
 from wakeful.runtime.membership import run_membership
 from wakeful.runtime.promoter import run_promoter
 from wakeful.runtime.reaper import run_reaper
@@ -137,6 +138,7 @@ async def _support(parts: Parts, life: Life, url: str | None) -> None:
         run(lambda: run_trailing(parts.executing.trailing, over))
         run(lambda: run_membership(parts.membership, over))
         run(lambda: _listen(parts, over))
+        run(lambda: _identify(parts, over))
         run(lambda: _dispatch(parts, over))
         if await registered(parts, life.shutdown):
             await _work(parts, life, url)
@@ -212,6 +214,12 @@ async def _put_back_stale(parts: Parts, quiet: anyio.Event) -> None:
 async def _listen(parts: Parts, over: anyio.Event) -> None:
     await run_listener(
         parts.settings.database, over, telemetry=parts.observed.telemetry, on_notify=parts.bells.on_notify
+    )
+
+
+async def _identify(parts: Parts, over: anyio.Event) -> None:
+    await run_identity(
+        parts.upkeep, over, gate=parts.gate, health=parts.observed.health, others=(parts.hot,)
     )
 
 

@@ -97,7 +97,7 @@ def running_daemon(
     command: Sequence[str] = ("run",),
     handlers: str = "support.probes",
 ) -> Iterator[Daemon]:
-    """Run `wakeful run` on a database. `settings`: WAKEFUL__SECTION__KEY by "section.key"; lists as JSON."""
+    """Run `wakeful run` on a database. `settings`: WAKEFUL__SECTION__KEY by "section.key"; lists with commas."""
     given: dict[str, object] = {
         "handlers": [handlers],
         "http.port": 0,
@@ -143,7 +143,7 @@ def _matches(line: Line, event: str, fields: Mapping[str, object]) -> bool:
 
 
 def _shown(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _die_with_parent() -> None:

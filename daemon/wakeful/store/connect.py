@@ -10,11 +10,11 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 import asyncpg
 
+from wakeful.config import current_dsn, current_listen_dsn
 from wakeful.core.settings import DatabaseSettings
 from wakeful.errors import ConfigError, StoreError, StoreUnavailable
 from wakeful.store.translation import translated
@@ -47,21 +47,6 @@ class Opened:
     pooled: bool
 
 
-def dsn_of(settings: DatabaseSettings, *, listen: bool = False) -> str:
-    """The DSN in force now: of the listener where it has one of its own. Raises ConfigError where there is none."""
-    file, text = settings.dsn_file, settings.dsn
-    if listen and (settings.listen_dsn or settings.listen_dsn_file):
-        file, text = settings.listen_dsn_file, settings.listen_dsn
-    if file:
-        try:
-            return Path(file).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise StoreUnavailable(f"the file with the DSN can't be read: {error}") from error
-    if not text:
-        raise ConfigError(("database.dsn: no database is given; set DATABASE_URL or [database] dsn",))
-    return text
-
-
 async def open_connection(
     settings: DatabaseSettings, *, application: str, pooled: bool = False, listen: bool = False
 ) -> Opened:
@@ -72,8 +57,11 @@ async def open_connection(
         if opened.pooled and not pooled and settings.pooler == "auto":
             await _discard(opened.connection)
             opened = await _probe(settings, application=application, pooled=True, listen=listen)
-    except (StoreError, ConfigError):
+    except StoreError:
         raise
+    except ConfigError as error:
+        # A file with the DSN that is being replaced; that there is a DSN at all was checked at the start.
+        raise StoreUnavailable(str(error)) from error
     except Exception as error:
         raise _unavailable(error) from error
     return opened
@@ -112,7 +100,7 @@ async def _connect(settings: DatabaseSettings, *, application: str, pooled: bool
             "jit": "off",
         }
     connection = await asyncpg.connect(
-        dsn_of(settings, listen=listen),
+        current_listen_dsn(settings) if listen else current_dsn(settings),
         timeout=settings.connect_timeout,
         statement_cache_size=0 if pooled else 200,
         max_cached_statement_lifetime=0,

@@ -1,0 +1,78 @@
+"""One daemon as this whole process: signals, logging, handlers and the event loop round `supervisor.live`.
+
+Invariant: signals are held before anything else happens, so that none is lost however early it comes; a loop library
+that is installed (uvloop) is used, and never needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from importlib import util
+from typing import Any, TextIO
+
+import anyio
+
+from wakeful.aio.shutdown import Shutdown, hold_signals, watch_signals
+from wakeful.composition import Observed
+from wakeful.config import Configuration, hidden_in
+from wakeful.core.settings import Settings
+from wakeful.handlers.loading import load_registry
+from wakeful.handlers.registry import Registry
+from wakeful.starting import Options
+from wakeful.supervisor import live
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import CONFIG_LOADED
+from wakeful.telemetry.health import Health
+from wakeful.telemetry.logging import configure_logging, log_subscriber
+from wakeful.telemetry.metrics import Metrics
+from wakeful.telemetry.redaction import Redactor
+
+# What runs beside the daemon in its process and ends with it, such as the demo's own parts.
+Companion = Callable[[Shutdown, Observed], Coroutine[Any, Any, None]]
+
+
+def observe(settings: Settings, *, stream: TextIO | None = None) -> Observed:
+    """Set logging up and give the process's bus, health and metrics; log lines go to `stream` or standard output."""
+    redactor = Redactor(hidden_in(settings))
+    configure_logging(settings.log, redactor, stream=stream)
+    observed = Observed(telemetry=Telemetry(redactor=redactor), health=Health(), metrics=Metrics())
+    observed.telemetry.subscribe(log_subscriber)
+    observed.telemetry.subscribe(observed.metrics.on_event)
+    observed.telemetry.subscribe(observed.health.on_event)
+    return observed
+
+
+def run_process(configuration: Configuration, options: Options) -> int:
+    """Run a daemon until it is told to stop; gives the exit code. Raises ConfigError and SchemaMismatch."""
+    hold_signals()
+    settings = configuration.settings
+    observed = observe(settings)
+    path = None if configuration.path is None else str(configuration.path)
+    overrides = sorted(name for name, origin in configuration.origins.items() if origin.kind != "file")
+    observed.telemetry.emit(CONFIG_LOADED, path=path, overrides=overrides)
+    registry = load_registry(settings.handlers)
+    return run_loop(lambda: run_until_stopped(settings, registry, observed, options))
+
+
+async def run_until_stopped(
+    settings: Settings,
+    registry: Registry,
+    observed: Observed,
+    options: Options,
+    companion: Companion | None = None,
+) -> int:
+    """Watch the signals, and live; `companion` runs beside, and is cancelled at the end."""
+    shutdown = Shutdown()
+    async with anyio.create_task_group() as group:
+        await group.start(watch_signals, shutdown, observed.telemetry)
+        if companion is not None:
+            group.start_soon(companion, shutdown, observed)
+        code = await live(settings, registry, observed, shutdown, options)
+        group.cancel_scope.cancel()
+    return code
+
+
+def run_loop(function: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run a coroutine function on a new event loop, uvloop's where that is installed."""
+    use_uvloop = util.find_spec("uvloop") is not None
+    return anyio.run(function, backend="asyncio", backend_options={"use_uvloop": use_uvloop})
