@@ -254,7 +254,13 @@ def _is_answer(error: BaseException) -> bool:
 
 
 def _ours(error: BaseException, statement: str) -> BaseException:
-    foreign = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+    foreign = (
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+        asyncpg.InternalClientError,
+        OSError,
+        TimeoutError,
+    )
     return translated(error, statement) if isinstance(error, foreign) else error
 
 
