@@ -108,6 +108,22 @@ async def test_an_alert_that_somebody_has_locked_stops_no_other(db: ClonedDataba
     assert tuple(held) == (601, "acknowledged")
 
 
+async def test_a_locked_alert_is_named_and_not_waited_for(db: ClonedDatabase, sql: Connection) -> None:
+    said = heard()
+    await alert(sql, "held")
+    async with store_of(db, said) as store:
+        await fold_events(store, (), said.telemetry)
+        await alert(sql, "held", times=2)
+        await alert(sql, "free")
+        async with sql.transaction():
+            await sql.execute("update wakeful.alert set title = title")
+            folded = await outbox.fold(store, lambda _alert: "{}", ["hook"], limit=10)
+
+    assert folded.held == ("held",)
+    assert folded.rows == 1
+    assert [opened.dedupe_key for opened in folded.opened] == ["free"]
+
+
 async def test_an_alert_that_somebody_is_opening_stops_no_other(db: ClonedDatabase, sql: Connection) -> None:
     said = heard()
     psql = await db.connect()

@@ -22,6 +22,7 @@ from support.dispatching import (
     webhooks,
 )
 from support.eventually import eventually
+from support.proxy import Mode, Proxy
 from support.receiver import (
     PATH,
     Received,
@@ -37,7 +38,13 @@ from wakeful.outbox.dispatcher import flush_outbox
 from wakeful.outbox.sinks import LogSink, Sent, build_sinks
 from wakeful.store import outbox
 from wakeful.store.outbox import Delivery
-from wakeful.telemetry.events import ALERT_TOLD, OUTBOX_DELIVERED, OUTBOX_FAILED, OUTBOX_GAVE_UP
+from wakeful.telemetry.events import (
+    ALERT_TOLD,
+    DATABASE_LOST,
+    OUTBOX_DELIVERED,
+    OUTBOX_FAILED,
+    OUTBOX_GAVE_UP,
+)
 
 
 @pytest.mark.parametrize(
@@ -175,22 +182,23 @@ async def test_one_message_that_stalls_holds_up_no_other_of_its_sink(
 
 
 async def test_a_mark_waits_for_the_database_and_the_message_is_sent_once(
-    db: ClonedDatabase, sql: Connection
+    db: ClonedDatabase, sql: Connection, proxy: Proxy
 ) -> None:
     said = heard()
 
-    async def cut_all_connections(received: Received, request: web.Request) -> web.StreamResponse:
-        await sql.execute(
-            """select pg_terminate_backend(pid) from pg_stat_activity
-               where datname = current_database() and application_name = 'wakeful'"""
-        )
+    async def take_the_database_away(received: Received, request: web.Request) -> web.StreamResponse:
+        proxy.set(Mode.REFUSE)
+        proxy.reset()
         return await accept(received, request)
 
     await alert(sql, "a")
     async with (
-        running_receiver(cut_all_connections) as receiver,
-        dispatching(db, said, webhooks(said, hook=receiver.url)),
+        running_receiver(take_the_database_away) as receiver,
+        dispatching(db, said, webhooks(said, hook=receiver.url), proxy=proxy),
     ):
+        await said.recorder.seen(DATABASE_LOST)
+        assert await sql.fetchval("select state from wakeful.alert_delivery") == "pending"
+        proxy.set(Mode.PASS)
         await said.recorder.seen(OUTBOX_DELIVERED)
 
     assert len(receiver.received) == 1

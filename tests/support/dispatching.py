@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import anyio
 
 from support.databases import ClonedDatabase, Connection
+from support.proxy import Proxy
 from wakeful.aio.wakeup import Wakeup
 from wakeful.core.settings import DatabaseSettings, OutboxSettings, SinkSettings
 from wakeful.outbox.dispatcher import run_dispatcher
@@ -42,9 +43,10 @@ def webhooks(said: Heard, **urls: str) -> tuple[Sink, ...]:
 
 
 @asynccontextmanager
-async def store_of(db: ClonedDatabase, said: Heard) -> AsyncIterator[Database]:
-    """The daemon's own way to the test's database."""
-    async with open_database(DatabaseSettings(dsn=db.dsn), said.telemetry) as database:
+async def store_of(db: ClonedDatabase, said: Heard, *, proxy: Proxy | None = None) -> AsyncIterator[Database]:
+    """The daemon's own way to the test's database, or through a proxy."""
+    dsn = db.dsn if proxy is None else proxy.dsn(db.name)
+    async with open_database(DatabaseSettings(dsn=dsn), said.telemetry) as database:
         yield database
 
 
@@ -57,11 +59,12 @@ async def dispatching(
     settings: OutboxSettings = BRISK,
     number: int = 1,
     flush_seconds: float = 0.0,
+    proxy: Proxy | None = None,
 ) -> AsyncIterator[None]:
     """Run `number` dispatchers, each with connections of its own; they are stopped in order when the block ends."""
     stop = anyio.Event()
     async with AsyncExitStack() as databases:
-        stores = [await databases.enter_async_context(store_of(db, said)) for _ in range(number)]
+        stores = [await databases.enter_async_context(store_of(db, said, proxy=proxy)) for _ in range(number)]
         async with anyio.create_task_group() as group:
             for number_of_one, store in enumerate(stores, start=1):
                 group.start_soon(_run, store, sinks, stop, said, settings, number_of_one, flush_seconds)
