@@ -9,7 +9,7 @@ should ends the process with its own exit code, after the same orderly stop.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,7 +27,7 @@ from wakeful.errors import SchemaMismatch, StoreUnavailable
 from wakeful.handlers.registry import Registry
 from wakeful.handlers.threads import open_threads
 from wakeful.handlers.trailing import run_trailing
-from wakeful.outbox.dispatcher import run_dispatcher
+from wakeful.outbox.dispatcher import flush_outbox, run_dispatcher
 from wakeful.runtime.attempts import Overseeing, run_overseer
 from wakeful.runtime.beat import Beating, Heart, Pulse
 from wakeful.runtime.claimer import run_claimer
@@ -171,10 +171,23 @@ async def _work(parts: Parts, life: Life, url: str | None) -> None:
         stuck = await interrupt(parts)
         await flush(parts)
         if stuck:
-            # Their tasks and threads would never end, and nothing but this ends the process.
-            parts.observed.telemetry.emit(THREAD_ABANDONED, jobs=stuck)
-            exit_hard(EXIT_CRASH)
+            await _end_in_spite_of(parts, life, stuck)
         overseen.set()
+
+
+async def _end_in_spite_of(parts: Parts, life: Life, stuck: Sequence[str]) -> None:
+    """Handlers that would not end keep their tasks and threads, so nothing but this ends the process."""
+    telemetry = parts.observed.telemetry
+    telemetry.emit(THREAD_ABANDONED, jobs=stuck)
+    hurry_writes(parts)
+    with anyio.move_on_after(FLUSH_SECONDS):
+        await flush_outbox(
+            parts.upkeep, parts.sinks, FLUSH_SECONDS, telemetry=telemetry, settings=parts.settings.outbox
+        )
+    await retire(parts)
+    seconds = round(time.monotonic() - life.began, 1)
+    telemetry.emit(DAEMON_STOPPED, exit_code=EXIT_CRASH, seconds=seconds)
+    exit_hard(EXIT_CRASH)
 
 
 def _start_upkeep(parts: Parts, run: Run, quiet: anyio.Event) -> None:
@@ -218,9 +231,7 @@ async def _listen(parts: Parts, over: anyio.Event) -> None:
 
 
 async def _identify(parts: Parts, over: anyio.Event) -> None:
-    await run_identity(
-        parts.upkeep, over, gate=parts.gate, health=parts.observed.health, others=(parts.hot,)
-    )
+    await run_identity(parts.upkeep, over, gate=parts.gate, health=parts.observed.health, others=(parts.hot,))
 
 
 async def _dispatch(parts: Parts, over: anyio.Event) -> None:
