@@ -39,7 +39,7 @@ def plain(value: object, redactor: Redactor, depth: int = 0) -> object:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return clean(redactor.text(str.__str__(value)), TEXT_LIMIT_BYTES)
+        return _plain_text(redactor.text(str.__str__(value)))
     if isinstance(value, int) and value.bit_length() <= _INTEGER_BITS:
         return int(value)
     if isinstance(value, float) and math.isfinite(value):
@@ -75,6 +75,12 @@ def to_text(line: Mapping[str, object], *, coloured: bool) -> str:
 def message_of(event: str, fields: Mapping[str, object]) -> str:
     """Give an event and its plain fields as one short text: `fetched pages=4`."""
     return " ".join([_shown(event), *(f"{_word(key)}={_word(value)}" for key, value in fields.items())])
+
+
+def _plain_text(text: str) -> str:
+    if text.isascii() and len(text) <= TEXT_LIMIT_BYTES and "\x00" not in text:
+        return text  # most are like this, and every attempt logs a dozen of them
+    return clean(text, TEXT_LIMIT_BYTES)
 
 
 def _plain_entries(value: object, redactor: Redactor, depth: int) -> object:

@@ -29,7 +29,7 @@ class CounterHandle:
     def inc(self, amount: float = 1.0, **labels: object) -> None:
         """Add `amount`."""
         with self._lock:
-            self._series.add(labels, amount)
+            self._series.add(self._series.ordered(labels), amount)
 
 
 class GaugeHandle:
@@ -43,7 +43,7 @@ class GaugeHandle:
     def set(self, value: float, **labels: object) -> None:
         """Set the value for these labels."""
         with self._lock:
-            self._series.set(labels, value)
+            self._series.set(self._series.ordered(labels), value)
 
     def replace(self, values: Iterable[tuple[Mapping[str, object], float]]) -> None:
         """Set all values at once, each with its labels: what is not among them disappears."""
@@ -62,7 +62,7 @@ class AgeHandle:
     def reset(self) -> None:
         """Start again from zero."""
         with self._lock:
-            self._series.set({}, self._clock())
+            self._series.set((), self._clock())
 
 
 class Metrics:
@@ -116,16 +116,16 @@ class Metrics:
                 meter.labels, fold=meter.fold if isinstance(meter, Gauge) else "sum"
             )
         if isinstance(meter, Age):
-            self._series[meter.name].set({}, self._clock())
+            self._series[meter.name].set((), self._clock())
         elif isinstance(meter, Counter) and not meter.labels:
-            self._series[meter.name].set({}, 0.0)
+            self._series[meter.name].set((), 0.0)
         feeding = () if isinstance(meter, Age) else meter.events
         for entry in feeding:
             event = entry if isinstance(entry, Event) else entry[0]
             self._by_event.setdefault(event.name, []).append(meter)
 
     def _feed(self, meter: Meter, event: Event, fields: Mapping[str, object]) -> None:
-        labels = {name: _label(name, event, fields) for name in meter.labels}
+        labels = tuple(_label(name, event, fields) for name in meter.labels)
         if isinstance(meter, Counter):
             amount = 1.0 if meter.amount is None else _number_in(fields, meter.amount)
             if amount is not None and amount > 0:
@@ -148,7 +148,7 @@ class Metrics:
         if isinstance(meter, Histogram):
             return head + self._histograms[meter.name].lines(meter.name)
         if isinstance(meter, Age):
-            since = self._series[meter.name].value({})
+            since = self._series[meter.name].value(())
             return [*head, f"{meter.name} {number(self._clock() - since)}"]
         return head + self._series[meter.name].lines(meter.name)
 

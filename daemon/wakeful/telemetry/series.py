@@ -23,6 +23,7 @@ _VALUE_LIMIT_BYTES: Final = 120
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 Key = tuple[str, ...]
+Labels = tuple[object, ...]  # the values, in the order of the metric's labels
 
 
 class Series:
@@ -35,27 +36,36 @@ class Series:
         self._fold = fold
         self._values: dict[Key, float] = {}
 
-    def add(self, labels: Mapping[str, object], amount: float) -> None:
+    def add(self, labels: Labels, amount: float) -> None:
         """Add to the value for these labels."""
         key = self._keys.of(labels)
         self._values[key] = self._values.get(key, 0.0) + amount
 
-    def set(self, labels: Mapping[str, object], value: float) -> None:
+    def set(self, labels: Labels, value: float) -> None:
         """Set the value for these labels."""
         self._values[self._keys.of(labels)] = value
 
     def replace(self, values: Iterable[tuple[Mapping[str, object], float]]) -> None:
         """Set all values anew; those that fold into "other" are summed, or the highest of them counts."""
-        self._keys = Keys(self._keys.labels)
+        self._keys = Keys(self._keys.names)
         self._values = {}
         for labels, value in values:
-            key = self._keys.of(labels)
+            key = self._keys.of(self.ordered(labels))
             parts = (self._values[key], value) if key in self._values else (value,)
             self._values[key] = max(parts) if self._fold == "max" else sum(parts)
 
-    def value(self, labels: Mapping[str, object]) -> float:
+    def value(self, labels: Labels) -> float:
         """Give the value for these labels."""
         return self._values[self._keys.of(labels)]
+
+    def ordered(self, labels: Mapping[str, object]) -> Labels:
+        """Give named labels in the metric's order. Raises ValueError for others than it has."""
+        names = self._keys.names
+        if labels.keys() != set(names):
+            raise ValueError(
+                f"the labels are {', '.join(names) or 'none'}, not {', '.join(labels) or 'none'}"
+            )
+        return tuple(labels[name] for name in names)
 
     def lines(self, name: str) -> list[str]:
         """Give one line a series."""
@@ -73,7 +83,7 @@ class Buckets:
         self._counts: dict[Key, list[int]] = {}
         self._sums: dict[Key, float] = {}
 
-    def observe(self, labels: Mapping[str, object], seconds: float) -> None:
+    def observe(self, labels: Labels, seconds: float) -> None:
         """Count one observation."""
         key = self._keys.of(labels)
         counts = self._counts.setdefault(key, [0] * (len(self._bounds) + 1))
@@ -94,36 +104,36 @@ class Buckets:
 
 
 class Keys:
-    """The combinations of a metric's labels that are counted apart."""
+    """The combinations of a metric's labels that are counted apart. `names` gives the labels' order."""
 
-    __slots__ = ("_known", "_values", "labels")
+    __slots__ = ("_key_of", "_known", "_values", "names")
 
-    def __init__(self, labels: tuple[str, ...]) -> None:
-        self.labels = labels
-        self._values: tuple[set[str], ...] = tuple(set() for _ in labels)
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self._values: tuple[set[str], ...] = tuple(set() for _ in names)
         self._known: set[Key] = set()
+        self._key_of: dict[Labels, Key] = {}
 
-    def of(self, labels: Mapping[str, object]) -> Key:
-        """Give the key to count these labels under.
+    def of(self, labels: Labels) -> Key:
+        """Give the key to count these labels under."""
+        try:
+            return self._key_of[labels]
+        except (KeyError, TypeError):  # new, or a value that can't be looked up
+            return self._key(labels)
 
-        Raises ValueError for labels that the metric does not have.
-        """
-        if labels.keys() != set(self.labels):
-            raise ValueError(
-                f"the labels are {', '.join(self.labels) or 'none'}, not {', '.join(labels) or 'none'}"
-            )
-        key = tuple(
-            self._folded(labels[name], known) for name, known in zip(self.labels, self._values, strict=True)
-        )
+    def _key(self, labels: Labels) -> Key:
+        key = tuple(self._folded(value, known) for value, known in zip(labels, self._values, strict=True))
         if key not in self._known:
             if len(self._known) >= MOST_SERIES:
-                return (OTHER,) * len(self.labels)
+                return (OTHER,) * len(self.names)
             self._known.add(key)
+        if key == labels:
+            self._key_of[key] = key
         return key
 
     def text(self, key: Key, le: str | None = None) -> str:
         """Give a key as it stands between braces."""
-        pairs = [f'{name}="{_escaped(value)}"' for name, value in zip(self.labels, key, strict=True)]
+        pairs = [f'{name}="{_escaped(value)}"' for name, value in zip(self.names, key, strict=True)]
         if le is not None:
             pairs.append(f'le="{le}"')
         return f"{{{','.join(pairs)}}}" if pairs else ""
