@@ -52,7 +52,7 @@ class PictureFacts:
     """What a look at a picture gave.
 
     `width` and `height` are as it is meant to be seen, in pixels; `orientation` is the EXIF value, 1 where there is
-    none. `sharpness` is the variance of the Laplacian (under about 50: blurred); `brightness` and `contrast` run
+    none. `sharpness` is the variance of the Laplacian (under about 20: blurred); `brightness` and `contrast` run
     from 0 to 1.
     """
 
@@ -164,4 +164,6 @@ def _hex(colour: object) -> str:
 def _sharpness(grey: Image.Image) -> float:
     if min(grey.size) < 3:
         return 0.0
-    return float(ImageStat.Stat(grey.filter(_LAPLACE)).var[0])
+    # The filter leaves the outermost pixels as they were: they are no part of its answer.
+    edges = grey.filter(_LAPLACE).crop((1, 1, grey.width - 1, grey.height - 1))
+    return float(ImageStat.Stat(edges).var[0])
