@@ -29,6 +29,7 @@ from wakeful.telemetry.events import ALERT_RESOLVED
 
 FLUSH_SECONDS: Final = 5.0
 _LOOK_FOR_QUIET_SECONDS: Final = 30.0
+_FLUSH_LOOK_SECONDS: Final = 0.2
 
 
 async def run_dispatcher(
@@ -119,17 +120,18 @@ class _Turns:
 
 async def _flush(turns: _Turns, done: Wakeup, seconds: float) -> None:
     """Send what is due; what is still under way after `seconds` is cut off, and sent once more by somebody later."""
-    never = anyio.Event()
     with anyio.move_on_after(seconds):
-        while True:
-            try:
-                if not await turns.take() and turns.idle():
-                    break
-            except StoreUnavailable:
-                await turns.sender.database.available(never)
-            else:
-                await done.wait(0.2)
+        while await _is_anything_left(turns):
+            await done.wait(_FLUSH_LOOK_SECONDS)
     turns.sends.cancel_scope.cancel()
+
+
+async def _is_anything_left(turns: _Turns) -> bool:
+    try:
+        return await turns.take() or not turns.idle()
+    except StoreUnavailable:
+        await turns.sender.database.available(anyio.Event())
+        return True
 
 
 async def _resolve_quiet_alerts(
