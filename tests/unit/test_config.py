@@ -47,6 +47,14 @@ def test_each_source_overrides_the_one_before(tmp_path: Path) -> None:
     assert str(found.origins["lease.beat"]) == "default"
 
 
+def test_a_flag_may_be_a_value_of_its_type_or_a_text() -> None:
+    typed = load(environ={}, flags={"worker.queues": ("a", "b"), "http.enabled": False, "drain.grace": 2.5})
+    text = load(environ={}, flags={"worker.queues": "a, b", "http.enabled": "off", "drain.grace": "2500ms"})
+
+    assert typed.settings == text.settings
+    assert text.settings.worker.queues == ("a", "b")
+
+
 def test_the_file_is_the_one_told_then_the_one_of_the_variable_then_the_one_at_hand(tmp_path: Path) -> None:
     told, named = (
         _file(tmp_path, "http.port = 1", "told.toml"),

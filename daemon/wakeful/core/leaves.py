@@ -47,7 +47,7 @@ def _choice(options: tuple[str, ...], value: object) -> str:
 
 def _texts(value: object) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise ValueError(f'{_shown(value)} is not a list of texts: write ["a", "b"], or a,b in a variable')
     stripped = tuple(part.strip() for part in parts)
     if "" in stripped:
