@@ -902,7 +902,7 @@ begin
 
     perform wakeful.notify_lanes(array(
         select wakeful.lane_id((d.job).queue, (d.job).priority, (d.job).job_type, (d.job).limit_key,
-                               (d.job).lost + (d.verb = 'lose')::integer >= 2)
+                               (d.job).lost::bigint + (d.verb = 'lose')::integer >= 2)
         from unnest(departures) as d
         where d.verb in ('fail', 'unserved', 'lose', 'snooze', 'hand_back', 'put_back')
           and coalesce(d.delay, interval '0') <= interval '0'));
