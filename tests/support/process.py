@@ -96,24 +96,32 @@ def running_daemon(
     tag: str = "",
     command: Sequence[str] = ("run",),
     handlers: str = "support.probes",
+    around: Sequence[str] = (),
 ) -> Iterator[Daemon]:
-    """Run `wakeful run` on a database. `settings`: WAKEFUL__SECTION__KEY by "section.key"; lists with commas."""
+    """Run `wakeful run` on a database. `settings`: WAKEFUL__SECTION__KEY by "section.key"; lists with commas.
+
+    `around`: a command that runs it, such as `unshare`.
+    """
     given: dict[str, object] = {
-        "handlers": [handlers],
+        "handlers": handlers,
         "http.port": 0,
         "log.format": "json",
         "log.level": "debug",
         **(settings or {}),
     }
     environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("WAKEFUL", "PG", "DATABASE_URL"))
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("WAKEFUL", "PG", "DATABASE_URL"))
     }
-    environment |= {f"WAKEFUL__{key.replace('.', '__').upper()}": _shown(value) for key, value in given.items()}
+    environment |= {
+        f"WAKEFUL__{key.replace('.', '__').upper()}": _shown(value) for key, value in given.items()
+    }
     environment |= {"DATABASE_URL": dsn, "PYTHONPATH": str(TESTS), "LEDGER_TAG": tag, "PYTHONUNBUFFERED": "1"}
     if ledger is not None:
         environment["LEDGER"] = str(ledger)
     process = subprocess.Popen(
-        [sys.executable, "-m", "wakeful", *command, *arguments],
+        [*around, sys.executable, "-m", "wakeful", *command, *arguments],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
