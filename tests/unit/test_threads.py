@@ -30,6 +30,20 @@ async def keep(
     answers.append(await pool.run(call, label=label))
 
 
+async def most_at_once(pool: ThreadPool) -> int:
+    """How many of three calls that wait for each other get a thread."""
+    together = threading.Barrier(3)
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(keep, pool, partial(together.wait, 30), [])
+        await until(lambda: together.n_waiting > 0)
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        running = len(pool.running)
+        together.abort()
+    return running
+
+
 async def test_a_call_gives_its_value_or_what_it_raised() -> None:
     async with open_threads(limit=1, stuck_limit=0) as pool:
         assert await pool.run(lambda: 5, label="x") == Ended(value=5)
@@ -104,6 +118,7 @@ async def test_a_call_that_is_cancelled_keeps_its_thread_and_gives_its_place_awa
         release.set()
         await until(lambda: not pool.stuck)
         assert pool.threads == 1  # one idle thread is enough for one place
+        assert await most_at_once(pool) == 1
 
 
 async def test_a_call_may_be_given_up_while_its_end_is_still_waited_for() -> None:

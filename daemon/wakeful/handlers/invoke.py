@@ -3,8 +3,8 @@
 Invariant: nothing that a handler, its hook or its thread raises leaves `invoke`: not SystemExit, not a CancelledError
 of its own, not an exception that can't be printed. What the answer means for the job is for the runtime to decide.
 
-Each attempt is called in a task of its own: a task starts with a copy of the context variables (F93), and what a
-handler does to its task (cancel it, uncancel it) then ends with it.
+It is left to the caller that each attempt has context variables of its own (F93), and that a handler which cancels
+the task it runs in hurts nobody else; a thread gets a copy of the context in which `invoke` is awaited.
 """
 
 from __future__ import annotations
@@ -75,11 +75,9 @@ async def _call(handler: Handler, job: JobContext, payload: object, threads: Thr
         made = call()
         return await made if inspect.isawaitable(made) else made
     ended = await threads.run(call, label=job.label)
-    if ended.raised is None:
-        return ended.value
-    if isinstance(ended.raised, StopIteration):  # a coroutine can't raise it
-        raise RuntimeError("the handler raised StopIteration") from ended.raised
-    raise ended.raised
+    if ended.raised is not None:
+        raise ended.raised
+    return ended.value
 
 
 def _refuse_awaitable(value: object) -> None:
