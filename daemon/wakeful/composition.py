@@ -13,6 +13,7 @@ from importlib import metadata
 
 from wakeful.aio.wakeup import Wakeup
 from wakeful.core.declaration import lease_of
+from wakeful.core.outcome import HandedBack
 from wakeful.core.pace import Pace
 from wakeful.core.settings import Settings
 from wakeful.errors import UnknownJobType
@@ -24,6 +25,7 @@ from wakeful.outbox.sinks import build_sinks
 from wakeful.outbox.sinks.protocol import Sink
 from wakeful.runtime.attempts import Attempts
 from wakeful.runtime.claimer import Claiming, Scope
+from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.duties import Duty, fold_duty, job_types_duty
 from wakeful.runtime.executor import Executing
@@ -136,6 +138,9 @@ def compose(
         pace=pace,
         bell=bells.claimer,
         telemetry=telemetry,
+        give_back=lambda holding: finisher.submit(
+            Conclusion(holding=holding, outcome=HandedBack(counted=False))
+        ),
         is_open=lambda: gate.open,
     )
     clock = ServerClock()

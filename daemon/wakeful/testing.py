@@ -1,54 +1,55 @@
 """Drives the real store and the real runtime one step at a time: for our users' tests, and for our own.
 
 Nothing here is a stand-in. An instance made here registers, claims, executes and finishes exactly as a daemon does; it
-only waits to be told each step, and it does not beat, so that a test decides when its lease ends.
+only waits to be told each step, and it does not beat by itself, so that a test decides when its lease ends.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
-from typing import Protocol, runtime_checkable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final, Protocol, runtime_checkable
 
 import anyio
 from anyio.abc import TaskGroup
 
+from wakeful.aio.wakeup import Wakeup
+from wakeful.composition import Observed, Parts, compose
 from wakeful.core.job import Job
 from wakeful.core.outcome import Done, ErrorEntry, Failed
 from wakeful.core.pace import Pace
-from wakeful.core.settings import DatabaseSettings, Settings
-from wakeful.core.text import clean
+from wakeful.core.settings import DatabaseSettings, HistorySettings, Settings
+from wakeful.core.text import ERROR_LIMIT_BYTES, clean
 from wakeful.handlers.control import AttemptControl
 from wakeful.handlers.plain import encode, encode_result
-from wakeful.handlers.progress import Progress
 from wakeful.handlers.registry import Registry, registry_of_any
 from wakeful.handlers.steps import ProgressPort, Step
-from wakeful.handlers.threads import ThreadPool, open_threads
-from wakeful.handlers.trailing import TrailingWrites, run_trailing
-from wakeful.runtime.attempts import Attempts, Overseeing, run_overseer
+from wakeful.handlers.threads import open_threads
+from wakeful.handlers.trailing import run_trailing
+from wakeful.runtime import promoter, pruner, reaper
+from wakeful.runtime.attempts import Overseeing, run_overseer
+from wakeful.runtime.beat import Beating, beat_once
+from wakeful.runtime.claimer import claim_round
 from wakeful.runtime.conclusion import Conclusion, Landing
-from wakeful.runtime.executor import Executing, execute
-from wakeful.runtime.finisher import Finisher
-from wakeful.runtime.flush import Flushing
-from wakeful.runtime.holdings import Holding, Holdings
-from wakeful.runtime.lease import Lease, Owner, new_incarnation, new_token, suspended_clock
-from wakeful.runtime.publishing import published
-from wakeful.runtime.reaper import reap_once, run_reaper
-from wakeful.runtime.reporter import Reporter
+from wakeful.runtime.crew import Crew
+from wakeful.runtime.executor import execute, progress_of
+from wakeful.runtime.holdings import Holding
+from wakeful.runtime.lease import suspended_clock
 from wakeful.runtime.worker import outcome_of_given_up
 from wakeful.store import instances
-from wakeful.store import jobs as store
 from wakeful.store.database import Database, open_database
-from wakeful.store.instances import Registration
+from wakeful.store.upkeep import Rescued
 from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.health import Health
+from wakeful.telemetry.metrics import Metrics
 
-__all__ = ["Instance", "expire_lease", "instance", "reap", "run_reaper"]
+__all__ = ["Instance", "expire_lease", "instance", "reap", "run_promoter", "run_pruner", "run_reaper"]
 
-PROGRESS_LIMIT_BYTES = 64 * 1024
+PROGRESS_LIMIT_BYTES: Final = 64 * 1024
+_FOR_EVER: Final = timedelta(days=3650).total_seconds()
+_HISTORY: Final = HistorySettings()
 
 
 @runtime_checkable
@@ -76,32 +77,13 @@ class StepReports:
 class Instance:
     """One instance, step by step. Made by `instance`."""
 
-    def __init__(
-        self,
-        *,
-        owner: Owner,
-        database: Database,
-        executing: Executing,
-        finisher: Finisher,
-        holdings: Holdings,
-        group: TaskGroup,
-        settings: Settings,
-    ) -> None:
-        self.owner = owner
-        self.database = database
-        self._executing = executing
-        self._finisher = finisher
-        self._holdings = holdings
+    def __init__(self, parts: Parts, group: TaskGroup, instance_id: int) -> None:
+        self._parts = parts
         self._group = group
-        self._settings = settings
-
-    @property
-    def instance_id(self) -> int:
-        """The id in `wakeful.instance`."""
-        return self.owner.instance_id
+        self.instance_id = instance_id
 
     async def claim(self) -> Job | None:
-        """Claim one job of any type; None when there is none to claim."""
+        """Claim one job of any type, in the daemon's own order; None when there is none to claim."""
         holding = await self._claim()
         return None if holding is None else holding.job
 
@@ -112,7 +94,7 @@ class Instance:
 
     async def fail(self, job: Job, text: object, delay: float = 0.0) -> str | bool:
         """Fail the attempt; gives the job's new status, or False where it is not ours any more."""
-        error = ErrorEntry(type="Failed", message=clean(text, 16 * 1024))
+        error = ErrorEntry(type="Failed", message=clean(text, ERROR_LIMIT_BYTES // 2))
         landing = await self._conclude(job, Failed(error=error, delay=delay))
         return False if landing.fate in ("lost", "unknown") else landing.fate
 
@@ -122,55 +104,54 @@ class Instance:
         if holding is None:
             return False
         landed = anyio.Event()
-        self._group.start_soon(self._execute, holding, lambda _landing: landed.set())
+        self._group.start_soon(self._execute, holding, landed)
         await landed.wait()
         return True
 
     async def run_all(self) -> int:
-        """Run jobs until there is nothing to claim; gives how many."""
+        """Run jobs, one after the other, until there is nothing to claim; gives how many attempts were made."""
         count = 0
         while await self.run_one():
             count += 1
         return count
 
+    async def beat(self) -> bool:
+        """One heartbeat: running handlers learn of cancellations and lost jobs. False: it was taken for dead."""
+        parts, owner = self._parts, self._parts.lease.owner
+        if owner is None:
+            return False
+        beating = Beating(
+            settings=parts.settings.database,
+            interval=parts.settings.lease.beat,
+            lease=parts.lease,
+            holdings=parts.holdings,
+            telemetry=parts.observed.telemetry,
+            post=parts.membership.receive,
+        )
+        return await beat_once(beating, parts.hot, owner)
+
     def progress(self, job: Job, steps: Sequence[str] = ()) -> StepReports:
         """Report steps of a claimed job as its handler would."""
-        control = AttemptControl(job.deadline)
-        holding = self._held(job)
-        progress = Progress(
-            _Writer(self._executing.reporter, holding),
-            control,
-            attempt=job.attempts,
-            steps=steps,
-            database_now=lambda: _database_now(holding),
-        )
-        return StepReports(ProgressPort(progress, self._executing.threads.bridge, control))
+        executing, control = self._parts.executing, AttemptControl(job.deadline)
+        progress = progress_of(executing, self._held(job), control, steps)
+        return StepReports(ProgressPort(progress, executing.threads.bridge, control))
 
     async def set_progress(self, job: Job, document: object) -> bool:
         """Store a progress document as it is; False for a former claim."""
         text = encode(document, PROGRESS_LIMIT_BYTES, "the progress document")
-        return await self._executing.reporter.write(self._held(job), text)
+        return await self._parts.reporter.write(self._held(job), text)
 
     async def _claim(self) -> Holding | None:
-        for lane in await store.find_lanes(self.database, job_types=None, queues=None):
-            claimed = await store.claim(
-                self.database, lane.lane_id, 1, owner=self.owner.pair, token=new_token(), hurried=False
-            )
-            for one in claimed:
-                holding = Holding(
-                    job=one.job,
-                    lease=self._settings.lease.default,
-                    wait=one.wait,
-                    snoozed=one.snoozed,
-                    suspect=lane.suspect,
-                    claimed_at=one.claimed_at,
-                )
-                self._holdings.add([holding])
-                return holding
-        return None
+        # With a crew of one that is free, and a pace that knows nothing, the claimer's own round claims one job.
+        crew = Crew(1, Wakeup())
+        try:
+            await claim_round(replace(self._parts.claiming, crew=crew))
+            return await crew.next() if crew.waiting else None
+        finally:
+            crew.close()
 
-    async def _execute(self, holding: Holding, landed: Callable[[Landing], None]) -> None:
-        await execute(self._executing, holding, landed=landed)
+    async def _execute(self, holding: Holding, landed: anyio.Event) -> None:
+        await execute(self._parts.executing, holding, landed=lambda _landing: landed.set())
 
     async def _conclude(self, job: Job, outcome: Done | Failed) -> Landing:
         landings: list[Landing] = []
@@ -180,17 +161,18 @@ class Instance:
             landings.append(landing)
             landed.set()
 
-        self._finisher.submit(Conclusion(holding=self._held(job), outcome=outcome, landed=note))
+        self._parts.finisher.submit(Conclusion(holding=self._held(job), outcome=outcome, landed=note))
         await landed.wait()
         return landings[0]
 
     def _held(self, job: Job) -> Holding:
-        for holding in self._holdings.snapshot():
+        for holding in self._parts.holdings.snapshot():
             if holding.job_id == job.job_id and holding.claim == job.claim:
                 return holding
+        # A former claim: the fence has to refuse it, not this process.
         return Holding(
             job=job,
-            lease=self._settings.lease.default,
+            lease=self._parts.settings.lease.default,
             wait=0.0,
             snoozed=0.0,
             suspect=False,
@@ -214,53 +196,47 @@ async def instance(
     `registry`: the handlers, or one callable for all types. It claims every type, and a job without a handler fails as
     UnknownJobType. `deadline` (seconds) replaces that of the jobs, `backoff` (attempt -> seconds) that of the types.
     """
-    bus = telemetry or Telemetry()
-    chosen = settings or Settings()
+    bus, chosen = telemetry or Telemetry(), settings or Settings()
+    chosen = replace(chosen, worker=replace(chosen.worker, name=name))
     handlers = registry if isinstance(registry, Registry) else _of_callable(registry)
+    observed = Observed(telemetry=bus, health=Health(), metrics=Metrics())
     async with (
         opened(db, bus) as database,
         open_threads(limit=chosen.worker.threads, stuck_limit=chosen.worker.stuck_limit) as threads,
         handlers.open_resources() as resources,
         anyio.create_task_group() as group,
     ):
-        owner, lease = await _register(database, handlers, chosen, name)
-        holdings, attempts = Holdings(), Attempts()
-        flushing = Flushing(database=database, telemetry=bus, lost_limit=chosen.reaper.lost_limit)
-        finisher = Finisher(flushing, holdings)
-        executing = Executing(
-            find=handlers.find,
-            resources=resources,
-            threads=threads,
-            attempts=attempts,
-            reporter=Reporter(database),
-            trailing=TrailingWrites(),
-            lease=lease,
-            pace=Pace(),
-            settings=chosen.jobs,
-            telemetry=bus,
-            submit=finisher.submit,
-            deadline=deadline,
-            backoff=backoff,
+        parts = compose(
+            chosen, handlers, observed, databases=(database, database), resources=resources, threads=threads
         )
-        _start_loops(group, executing, finisher, threads)
-        yield Instance(
-            owner=owner,
-            database=database,
-            executing=executing,
-            finisher=finisher,
-            holdings=holdings,
-            group=group,
-            settings=chosen,
+        parts = replace(
+            _step_by_step(parts), executing=replace(parts.executing, deadline=deadline, backoff=backoff)
         )
+        owner = await parts.membership.register()
+        # It beats only when told to: as far as it is concerned itself, its lease never ends.
+        parts.lease.beaten(owner, sent=suspended_clock() + _FOR_EVER)
+        _start_loops(group, parts)
+        yield Instance(parts, group, owner.instance_id)
         group.cancel_scope.cancel()
+        parts.crew.close()
+        with anyio.CancelScope(shield=True):
+            await instances.retire(database, owner.pair)
 
 
-def _start_loops(group: TaskGroup, executing: Executing, finisher: Finisher, threads: ThreadPool) -> None:
-    never = anyio.Event()
+def _step_by_step(parts: Parts) -> Parts:
+    """The same parts, for an instance that serves every type and claims nothing ahead."""
+    parts.membership.registration = replace(parts.membership.registration, every_type=True)
+    scope = replace(parts.claiming.scope, job_types=None)
+    claiming = replace(parts.claiming, scope=scope, pace=Pace(), is_open=lambda: True)
+    return replace(parts, claiming=claiming)
+
+
+def _start_loops(group: TaskGroup, parts: Parts) -> None:
+    never, executing, finisher = anyio.Event(), parts.executing, parts.finisher
     overseeing = Overseeing(
-        lease=executing.lease,
-        telemetry=executing.telemetry,
-        replace=lambda attempt: attempt.on_loop or threads.give_up(attempt.label),
+        lease=parts.lease,
+        telemetry=parts.observed.telemetry,
+        replace=lambda attempt: attempt.on_loop or executing.threads.give_up(attempt.label),
         give_up=lambda attempt: finisher.submit(
             Conclusion(
                 holding=attempt.holding,
@@ -270,72 +246,59 @@ def _start_loops(group: TaskGroup, executing: Executing, finisher: Finisher, thr
         ),
     )
     group.start_soon(finisher.run, never)
-    group.start_soon(executing.reporter.run, never)
+    group.start_soon(parts.reporter.run, never)
     group.start_soon(run_trailing, executing.trailing, never)
-    group.start_soon(run_overseer, executing.attempts, overseeing, never)
+    group.start_soon(run_overseer, parts.attempts, overseeing, never)
 
 
 async def expire_lease(db: WhichDatabase, instance: Instance | int) -> None:
     """Make an instance look as if its beat had stopped long ago; nothing is taken from it until `reap`."""
     instance_id = instance if isinstance(instance, int) else instance.instance_id
-    async with opened(db, Telemetry()) as database:
+    async with opened(db) as database:
         await database.fetch("expire_lease", instance_id)
 
 
+async def reap(db: WhichDatabase) -> list[Rescued]:
+    """Take back, now and without a watch, the jobs of instances whose lease is past; gives them."""
+    async with opened(db) as database:
+        return list(await reaper.reap_once(database))
+
+
+async def run_reaper(
+    db: WhichDatabase, stop: anyio.Event, *, interval: float = 5.0, beat: float | None = None
+) -> None:
+    """Take jobs back from instances whose lease is past, and whose beat stood still while this looked on.
+
+    `beat`: seconds between the beats of the instances, `interval` where none is given. It looks on for three of them.
+    """
+    async with opened(db) as database:
+        await reaper.run_reaper(database, stop, interval=interval, beat=beat or interval)
+
+
+async def run_promoter(db: WhichDatabase, stop: anyio.Event, *, interval: float = 5.0) -> None:
+    """Make scheduled jobs claimable when they are due; looks at least every `interval` seconds."""
+    async with opened(db) as database:
+        await promoter.run_promoter(database, stop, poll=interval)
+
+
+async def run_pruner(
+    db: WhichDatabase, stop: anyio.Event, *, interval: float = 60.0, history: HistorySettings = _HISTORY
+) -> None:
+    """Remove what is past the history, every `interval` seconds."""
+    async with opened(db) as database:
+        await pruner.run_pruner(database, stop, history=history, interval=interval)
+
+
 @asynccontextmanager
-async def opened(db: WhichDatabase, telemetry: Telemetry) -> AsyncIterator[Database]:
-    """A `Database` for whatever names one."""
+async def opened(db: WhichDatabase, telemetry: Telemetry | None = None) -> AsyncIterator[Database]:
+    """Give a `Database` for whatever names one."""
     if isinstance(db, Database):
         yield db
         return
     dsn = db if isinstance(db, str) else db.dsn
-    async with open_database(DatabaseSettings(dsn=dsn), telemetry) as database:
+    async with open_database(DatabaseSettings(dsn=dsn), telemetry or Telemetry()) as database:
         yield database
 
 
 def _of_callable(function: Callable[..., object] | None) -> Registry:
     return Registry() if function is None else registry_of_any(function)
-
-
-async def _register(
-    database: Database, registry: Registry, settings: Settings, name: str
-) -> tuple[Owner, Lease]:
-    declared = published(registry.declarations(), settings.lease)
-    registration = Registration(
-        name=name,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        version="test",
-        lease=settings.lease.default,
-        every_type=True,
-        serves={str(one["job_type"]): str(one["hash"]) for one in declared},
-        queues=("*",),
-    )
-    incarnation, sent, lease = new_incarnation(), suspended_clock(), Lease()
-    owner = Owner(await instances.register(database, registration, incarnation=incarnation), incarnation)
-    await instances.publish(database, declared)
-    # Nobody beats for it: as far as it is concerned itself, its lease never ends.
-    lease.registered(owner, sent=sent + timedelta(days=3650).total_seconds())
-    return owner, lease
-
-
-def _database_now(holding: Holding) -> datetime:
-    return holding.claimed_at + timedelta(seconds=time.monotonic() - holding.received)
-
-
-class _Writer:
-    def __init__(self, reporter: Reporter, holding: Holding) -> None:
-        self._reporter = reporter
-        self._holding = holding
-
-    async def write(self, document: str) -> bool:
-        return await self._reporter.write(self._holding, document)
-
-    async def available(self) -> None:
-        await self._reporter.available()
-
-
-async def reap(db: WhichDatabase) -> list[object]:
-    """Take back, now and without a watch, the jobs of instances whose lease is past; gives their ids."""
-    async with opened(db, Telemetry()) as database:
-        return list(await reap_once(database, watch=False))

@@ -24,7 +24,7 @@ class ErrorEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """A job that is enqueued in the transaction that finishes its parent. Options as in `wakeful.enqueue`, JSON text."""
+    """A job enqueued in the transaction that finishes its parent. Options as in `wakeful.enqueue`, JSON text."""
 
     job_type: str
     payload_text: str
@@ -56,7 +56,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The attempt failed: PENDING again after `delay` seconds while attempts are left and `retry` is true, else DEAD."""
+    """The attempt failed: PENDING after `delay` seconds while attempts are left and `retry` is true, else DEAD."""
 
     error: ErrorEntry
     delay: float

@@ -94,34 +94,38 @@ class Heart:
                 await self._beat_once(database, owner)
 
     async def _beat_once(self, database: Database, owner: Owner) -> None:
-        beating, sent = self._beating, suspended_clock()
+        beating, silent = self._beating, self._beating.lease.silent()
         try:
-            alive = await instances.beat(database, owner.pair, deadline=beating.interval)
-            if not alive:
-                beating.post(Pulse(deposed=owner))
-                return
-            silent = beating.lease.silent()
-            beating.lease.beaten(owner, sent=sent)
-            self._tell_restored(silent)
-            await self._look(database)
+            alive = await beat_once(beating, database, owner)
         except (StoreError, SchemaMismatch) as error:
             self._silent_told = True
             silent = round(beating.lease.silent(), 1)
             beating.telemetry.emit(BEAT_FAILED, error=str(error), silent_seconds=silent)
-
-    def _tell_restored(self, silent: float) -> None:
-        if self._silent_told:
-            self._silent_told = False
-            self._beating.telemetry.emit(BEAT_RESTORED, silent_seconds=round(silent, 1))
-
-    async def _look(self, database: Database) -> None:
-        held = [one for one in self._beating.holdings.snapshot() if one.stage != "ending"]
-        if not held:
             return
-        holding, cancelled = await instances.look_up_held(database, held, deadline=self._beating.interval)
-        pulse = Pulse(
-            lost=[one for n, one in enumerate(held) if n not in holding],
-            cancelled=[held[n] for n in sorted(cancelled)],
-        )
-        if pulse.lost or pulse.cancelled:
-            self._beating.post(pulse)
+        if alive and self._silent_told:
+            self._silent_told = False
+            beating.telemetry.emit(BEAT_RESTORED, silent_seconds=round(silent, 1))
+
+
+async def beat_once(beating: Beating, database: Database, owner: Owner) -> bool:
+    """Prove that `owner` is alive, then look its jobs up; False: it was deposed. Raises StoreError."""
+    sent = suspended_clock()
+    if not await instances.beat(database, owner.pair, deadline=beating.interval):
+        beating.post(Pulse(deposed=owner))
+        return False
+    beating.lease.beaten(owner, sent=sent)
+    await _look(beating, database)
+    return True
+
+
+async def _look(beating: Beating, database: Database) -> None:
+    held = [one for one in beating.holdings.snapshot() if one.stage != "ending"]
+    if not held:
+        return
+    holding, cancelled = await instances.look_up_held(database, held, deadline=beating.interval)
+    pulse = Pulse(
+        lost=[one for n, one in enumerate(held) if n not in holding],
+        cancelled=[held[n] for n in sorted(cancelled)],
+    )
+    if pulse.lost or pulse.cancelled:
+        beating.post(pulse)

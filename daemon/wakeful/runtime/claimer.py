@@ -1,8 +1,8 @@
 """The one claimer of an instance: finds lanes with work, shares the free workers among them, claims.
 
 Invariant: never more is claimed than can start within about 50 ms; a token is registered before its statement is sent,
-so that a lost reply loses no job (I8); nothing is claimed after the stop event is set, or while the lease is in doubt.
-Which job runs where is the crew's, what it does is the executor's.
+so that a lost reply loses no job (I8); nothing is claimed after the stop event is set, or while the lease is in doubt;
+what a claim brings after that is given back. Which job runs where is the crew's, what it does is the executor's.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ class Scope:
 
 @dataclass(slots=True, kw_only=True)
 class Claiming:
-    """The claimer's collaborators, and what it remembers between rounds."""
+    """The claimer's collaborators, and what it remembers between rounds.
+
+    `give_back` ends a claim that came too late for the crew.
+    """
 
     database: Database
     crew: Crew
@@ -60,6 +63,7 @@ class Claiming:
     pace: Pace
     bell: Wakeup
     telemetry: Telemetry
+    give_back: Callable[[Holding], None]
     is_open: Callable[[], bool] = lambda: True
     turns: Turns = field(default_factory=Turns)
     hot_until: float = 0.0
@@ -167,7 +171,10 @@ async def claim_lane(claiming: Claiming, owner: Owner, lane: Lane, limit: int) -
     claiming.holdings.add(holdings)
     for holding in holdings:
         _tell(claiming.telemetry, holding)
-        claiming.crew.put(holding)
+        # Deposed meanwhile, by a reaper whose pass the claim outlived: the worker is to let go of it (I5).
+        holding.lost = claiming.lease.owner != owner
+        if not claiming.crew.put(holding):
+            claiming.give_back(holding)
     return len(holdings)
 
 

@@ -21,13 +21,14 @@ WAIT_SECONDS: Final = 1.0
 class Crew:
     """A bounded number of workers and their inbox. Used on the event loop only.
 
-    `wanted`: the claimer could have claimed more; the next free worker wakes it.
+    `wanted`: the claimer could have claimed more; the next free worker wakes it. `closed`: nothing is to be claimed.
     """
 
     def __init__(self, concurrency: int, vacancy: Wakeup) -> None:
         self.concurrency = concurrency
         self._vacancy = vacancy
         self.wanted = False
+        self.closed = False
         self._busy = 0
         self._send, self._receive = anyio.create_memory_object_stream[Holding](math.inf)
 
@@ -46,15 +47,19 @@ class Crew:
         """Jobs that can start at once."""
         return max(0, self.concurrency - self._busy - self.waiting)
 
-    def put(self, holding: Holding) -> None:
-        """Hand a claimed job to the next free worker."""
-        self._send.send_nowait(holding)
+    def put(self, holding: Holding) -> bool:
+        """Hand a claimed job to the next free worker; False: the crew has closed, and the job is to be given back."""
+        try:
+            self._send.send_nowait(holding)
+        except anyio.ClosedResourceError:
+            return False
+        return True
 
     async def next(self) -> Holding | None:
         """Wait for a job; None once the crew is closed and nothing waits."""
         try:
             holding = await self._receive.receive()
-        except anyio.EndOfStream:
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
             return None
         self._busy += 1
         return holding
@@ -76,8 +81,10 @@ class Crew:
 
     def close(self) -> list[Holding]:
         """Take nothing more on; gives what waited and was never started."""
+        self.closed = True
         taken = self._take_all()
         self._send.close()
+        self._receive.close()
         return taken
 
     def _take_all(self) -> list[Holding]:
@@ -85,5 +92,5 @@ class Crew:
         while True:
             try:
                 taken.append(self._receive.receive_nowait())
-            except (anyio.WouldBlock, anyio.EndOfStream):
+            except (anyio.WouldBlock, anyio.EndOfStream, anyio.ClosedResourceError):
                 return taken

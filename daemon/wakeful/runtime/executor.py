@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -138,14 +138,7 @@ def _prepared(
 ) -> Prepared:
     job = holding.job
     control = AttemptControl(_deadline(executing, holding))
-    progress = Progress(
-        _Writer(executing.reporter, holding),
-        control,
-        attempt=job.attempts,
-        steps=handler.declaration.steps,
-        database_now=_DatabaseClock(holding),
-        on_mark=executing.trailing.add,
-    )
+    progress = progress_of(executing, holding, control, handler.declaration.steps)
     names = JobNames(
         job_id=job.job_id, job_type=job.job_type, queue=job.queue, run_no=job.run_no, attempt=job.attempts
     )
@@ -165,6 +158,20 @@ def _prepared(
         control=control,
         lines=lines,
         names=names,
+    )
+
+
+def progress_of(
+    executing: Executing, holding: Holding, control: AttemptControl, steps: Sequence[str]
+) -> Progress:
+    """The progress of one claim, written by the reporter."""
+    return Progress(
+        _Writer(executing.reporter, holding),
+        control,
+        attempt=holding.job.attempts,
+        steps=steps,
+        database_now=_DatabaseClock(holding),
+        on_mark=executing.trailing.add,
     )
 
 
