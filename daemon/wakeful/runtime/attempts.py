@@ -72,20 +72,19 @@ class Overseeing:
 
 @dataclass(slots=True)
 class Attempts:
-    """The running attempts by job id. Used on the event loop only."""
+    """The running attempts by their claims. Used on the event loop only."""
 
-    running: dict[UUID, Attempt] = field(default_factory=dict)
+    running: dict[tuple[UUID, int], Attempt] = field(default_factory=dict)
     interrupting: bool = False
     _none_left: anyio.Event = field(default_factory=anyio.Event)
 
     def begin(self, attempt: Attempt) -> None:
         """A handler is about to be called."""
-        self.running[attempt.job_id] = attempt
+        self.running[attempt.holding.key] = attempt
 
     def end(self, attempt: Attempt) -> None:
         """The handler has ended: nothing is delivered to its worker any more."""
-        if self.running.get(attempt.job_id) is attempt:
-            del self.running[attempt.job_id]
+        self.running.pop(attempt.holding.key, None)
         if not self.running:
             self._none_left.set()
 
@@ -100,9 +99,9 @@ class Attempts:
         """Attempts whose handler does not end although it was asked to."""
         return [one for one in self.running.values() if one.stuck]
 
-    def cancel(self, job_id: UUID, reason: StopReason) -> Attempt | None:
+    def cancel(self, holding: Holding, reason: StopReason) -> Attempt | None:
         """Ask one attempt to stop; None where it does not run here, or was asked before."""
-        attempt = self.running.get(job_id)
+        attempt = self.running.get(holding.key)
         if attempt is None or attempt.control.cancelled:
             return None
         ask(attempt, reason)

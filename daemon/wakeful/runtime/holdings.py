@@ -1,7 +1,7 @@
 """What this process holds: its claims, from before they are sent until the database has taken their end.
 
 Invariant: a claim is here while the database may believe that we own it, so the beat can look after it, and nothing is
-here twice. Tokens are registered before their statement is sent; one whose reply was lost is *doubtful* until it was
+here twice. A job that was lost and claimed again is here as two claims until the former one's handler has ended. Tokens are registered before their statement is sent; one whose reply was lost is *doubtful* until it was
 given back. Read by the beat's thread, written by the event loop: every access takes the lock.
 """
 
@@ -56,6 +56,11 @@ class Holding:
         """Id of the job."""
         return self.job.job_id
 
+    @property
+    def key(self) -> tuple[UUID, int]:
+        """Names this claim of this job: a token is one a statement, a job may be claimed again."""
+        return self.job.job_id, self.job.claim
+
 
 @dataclass(slots=True, kw_only=True)
 class Doubt:
@@ -67,11 +72,11 @@ class Doubt:
 
 
 class Holdings:
-    """The claims of this process, by job id."""
+    """The claims of this process, by job and token."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._held: dict[UUID, Holding] = {}
+        self._held: dict[tuple[UUID, int], Holding] = {}
         self._doubts: dict[int, Doubt] = {}
 
     def __len__(self) -> int:
@@ -81,13 +86,12 @@ class Holdings:
         """Take claimed jobs on."""
         with self._lock:
             for holding in holdings:
-                self._held[holding.job_id] = holding
+                self._held[holding.key] = holding
 
     def drop(self, holding: Holding) -> None:
         """Let go of a job whose end the database has taken, or that is not ours any more."""
         with self._lock:
-            if self._held.get(holding.job_id) is holding:
-                del self._held[holding.job_id]
+            self._held.pop(holding.key, None)
 
     def snapshot(self) -> list[Holding]:
         """Everything held now."""

@@ -47,7 +47,7 @@ class Membership:
         for holding in pulse.lost:
             self._lost(holding, "another claim holds the job, or none")
         for holding in pulse.cancelled:
-            request_cancel(self.attempts, self.telemetry, holding.job_id)
+            request_cancel(self.attempts, self.telemetry, holding)
 
     async def register(self) -> Owner:
         """Publish what our handlers declare, and make a row for this process. Raises StoreUnavailable."""
@@ -82,7 +82,7 @@ class Membership:
     def _lost(self, holding: Holding, reason: str) -> None:
         """A running job is told to stop; what waits is let go by the worker that takes it up."""
         if holding.stage == "running":
-            self.attempts.cancel(holding.job_id, LeaseLost(reason))
+            self.attempts.cancel(holding, LeaseLost(reason))
         elif holding.stage == "waiting":
             holding.lost = True
 
