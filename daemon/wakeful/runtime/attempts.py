@@ -171,9 +171,9 @@ def _press(attempt: Attempt, overseeing: Overseeing, *, at: float) -> None:
         overseeing.give_up(attempt)
 
 
-def request_cancel(attempts: Attempts, telemetry: Telemetry, job_id: UUID) -> None:
+def request_cancel(attempts: Attempts, telemetry: Telemetry, holding: Holding) -> None:
     """An operator or producer asked that this job end."""
-    attempt = attempts.cancel(job_id, JobCancelled("cancelled on request"))
+    attempt = attempts.cancel(holding, JobCancelled("cancelled on request"))
     if attempt is not None:
         _tell(telemetry, JOB_CANCEL_REQUESTED, attempt)
 

@@ -1,8 +1,9 @@
 """What this process holds: its claims, from before they are sent until the database has taken their end.
 
 Invariant: a claim is here while the database may believe that we own it, so the beat can look after it, and nothing is
-here twice. A job that was lost and claimed again is here as two claims until the former one's handler has ended. Tokens are registered before their statement is sent; one whose reply was lost is *doubtful* until it was
-given back. Read by the beat's thread, written by the event loop: every access takes the lock.
+here twice. A job that was lost and claimed again is here as two claims until the former one's handler has ended.
+Tokens are registered before their statement is sent; one whose reply was lost is *doubtful* until it was given back.
+Read by the beat's thread, written by the event loop: every access takes the lock.
 """
 
 from __future__ import annotations
