@@ -110,18 +110,16 @@ def compose(
     hot, upkeep = databases
     telemetry, lease, holdings, attempts = observed.telemetry, Lease(), Holdings(), Attempts()
     bells = Bells(claimer=Wakeup(), promoter=Wakeup(), dispatcher=Wakeup())
-    gate = Gate(bells.claimer.ring)
+    gate, clock, pace = Gate(bells.claimer.ring), ServerClock(), Pace()
     crew = Crew(settings.worker.concurrency, bells.claimer)
-    pace = Pace()
     flushing = Flushing(database=hot, telemetry=telemetry, lost_limit=settings.reaper.lost_limit)
     finisher = Finisher(flushing, holdings, on_death=bells.dispatcher.ring)
-    reporter = Reporter(upkeep)
     executing = Executing(
         find=registry.find,
         resources=resources,
         threads=threads,
         attempts=attempts,
-        reporter=reporter,
+        reporter=Reporter(upkeep),
         trailing=TrailingWrites(),
         lease=lease,
         pace=pace,
@@ -129,34 +127,6 @@ def compose(
         telemetry=telemetry,
         submit=finisher.submit,
     )
-    claiming = Claiming(
-        database=hot,
-        crew=crew,
-        holdings=holdings,
-        lease=lease,
-        scope=scope_of(settings, registry),
-        pace=pace,
-        bell=bells.claimer,
-        telemetry=telemetry,
-        give_back=lambda holding: finisher.submit(
-            Conclusion(holding=holding, outcome=HandedBack(counted=False))
-        ),
-        is_open=lambda: gate.open,
-    )
-    clock = ServerClock()
-    declared = published(registry.declarations(), settings.lease)
-    membership = Membership(
-        database=upkeep,
-        registration=registration_of(settings, registry, declared),
-        declarations=declared,
-        lease=lease,
-        holdings=holdings,
-        attempts=attempts,
-        crew=crew,
-        telemetry=telemetry,
-        on_registered=bells.claimer.ring,
-    )
-    watchdog = Watchdog(attempts=attempts, lease=lease, telemetry=telemetry, health=observed.health)
     return Parts(
         settings=settings,
         observed=observed,
@@ -169,14 +139,61 @@ def compose(
         attempts=attempts,
         crew=crew,
         finisher=finisher,
-        reporter=reporter,
+        reporter=executing.reporter,
         executing=executing,
-        claiming=claiming,
-        membership=membership,
-        watchdog=watchdog,
+        claiming=_claiming(settings, registry, hot, crew, holdings, executing, bells, gate),
+        membership=_membership(settings, registry, upkeep, crew, holdings, executing, bells),
+        watchdog=Watchdog(attempts=attempts, lease=lease, telemetry=telemetry, health=observed.health),
         duties=duties_of(settings, upkeep, clock),
         clock=clock,
         sinks=tuple(build_sinks(settings.sinks, telemetry)),
+    )
+
+
+def _claiming(
+    settings: Settings,
+    registry: Registry,
+    hot: Database,
+    crew: Crew,
+    holdings: Holdings,
+    executing: Executing,
+    bells: Bells,
+    gate: Gate,
+) -> Claiming:
+    return Claiming(
+        database=hot,
+        crew=crew,
+        holdings=holdings,
+        lease=executing.lease,
+        scope=scope_of(settings, registry),
+        pace=executing.pace,
+        bell=bells.claimer,
+        telemetry=executing.telemetry,
+        give_back=lambda one: executing.submit(Conclusion(holding=one, outcome=HandedBack(counted=False))),
+        is_open=lambda: gate.open,
+    )
+
+
+def _membership(
+    settings: Settings,
+    registry: Registry,
+    upkeep: Database,
+    crew: Crew,
+    holdings: Holdings,
+    executing: Executing,
+    bells: Bells,
+) -> Membership:
+    declared = published(registry.declarations(), settings.lease)
+    return Membership(
+        database=upkeep,
+        registration=registration_of(settings, registry, declared),
+        declarations=declared,
+        lease=executing.lease,
+        holdings=holdings,
+        attempts=executing.attempts,
+        crew=crew,
+        telemetry=executing.telemetry,
+        on_registered=bells.claimer.ring,
     )
 
 

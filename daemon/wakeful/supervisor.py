@@ -2,43 +2,47 @@
 
 What is opened first is closed last; leaving a block ends what was started in it. The phases: serve, quiesce (claim
 nothing more), drain (handlers finish, leases beat, alerts go out), interrupt (the grace is over: handlers are
-cancelled, jobs handed back), flush, close. Invariant: a stop loses nothing and is never an error; a loop that fails as it never
-should ends the process with its own exit code, after the same orderly stop.
+cancelled, jobs handed back), flush, close. Invariant: a stop loses nothing and is never an error; a loop that fails
+as it never should ends the process with its own exit code, after the same orderly stop.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.from_thread import BlockingPortal
 
-from wakeful.aio.periodic import every
 from wakeful.aio.shutdown import Shutdown
 from wakeful.composition import Observed, Parts, compose
-from wakeful.core.outcome import HandedBack
 from wakeful.core.settings import Settings
-from wakeful.errors import SchemaMismatch, StoreUnavailable
+from wakeful.errors import SchemaMismatch
 from wakeful.handlers.registry import Registry
 from wakeful.handlers.threads import open_threads
 from wakeful.handlers.trailing import run_trailing
-from wakeful.outbox.dispatcher import flush_outbox, run_dispatcher
-from wakeful.runtime.attempts import Overseeing, run_overseer
-from wakeful.runtime.beat import Beating, Heart, Pulse
-from wakeful.runtime.claimer import run_claimer
-from wakeful.runtime.conclusion import Conclusion
-from wakeful.runtime.duties import run_duties
-from wakeful.runtime.identity import run_identity
+from wakeful.loops import (
+    Loop,
+    Run,
+    beating,
+    claim,
+    dispatch,
+    identify,
+    listen,
+    measure_lag,
+    overseeing,
+    put_back_stale,
+    show,
+    start_upkeep,
+    stop_when_empty,
+)
+from wakeful.outbox.dispatcher import flush_outbox
+from wakeful.runtime.attempts import run_overseer
 from wakeful.runtime.membership import run_membership
-from wakeful.runtime.promoter import run_promoter
-from wakeful.runtime.reaper import run_reaper
 from wakeful.runtime.watchdog import exit_hard
-from wakeful.runtime.worker import Replacing, run_worker
+from wakeful.runtime.worker import run_worker
 from wakeful.starting import (
     Options,
     opened_resources,
@@ -48,23 +52,14 @@ from wakeful.starting import (
     wait_for_schema,
 )
 from wakeful.stopping import FLUSH_SECONDS, drain, enter, flush, hurry_writes, interrupt, quiesce, retire
-from wakeful.store import jobs as store
 from wakeful.store.database import open_database
-from wakeful.store.listener import run_listener
 from wakeful.store.outage import Outage
 from wakeful.telemetry.events import DAEMON_CRASHED, DAEMON_STOPPED, THREAD_ABANDONED
 
 EXIT_CLEAN: Final = 0
 EXIT_CRASH: Final = 1
 EXIT_CONFIG: Final = 78
-LOOP_BOUND_SECONDS: Final = 60.0
-STALE_LOOK_SECONDS: Final = 0.5
-EMPTY_LOOK_SECONDS: Final = 0.2
-EMPTY_LOOKS: Final = 2
 HOT_CONNECTIONS: Final = 2
-
-Loop = Callable[[], Awaitable[None]]
-Run = Callable[[Loop], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,16 +125,18 @@ async def live(
 async def _support(parts: Parts, life: Life, url: str | None) -> None:
     """What the last handler and the last result still need: beats, writers, alerts, the ear, the watchdog."""
     over = anyio.Event()
-    async with anyio.create_task_group() as support, _beating(parts):
+    async with anyio.create_task_group() as support, beating(parts):
         run = life.runs_in(support)
         run(lambda: parts.watchdog.pulse(over))
+        run(lambda: measure_lag(parts, over))
+        run(lambda: show(parts, over))
         run(lambda: parts.finisher.run(over))
         run(lambda: parts.reporter.run(over))
         run(lambda: run_trailing(parts.executing.trailing, over))
         run(lambda: run_membership(parts.membership, over))
-        run(lambda: _listen(parts, over))
-        run(lambda: _identify(parts, over))
-        run(lambda: _dispatch(parts, over))
+        run(lambda: listen(parts, over))
+        run(lambda: identify(parts, over))
+        run(lambda: dispatch(parts, over))
         if await registered(parts, life.shutdown):
             await _work(parts, life, url)
         hurry_writes(parts)
@@ -153,14 +150,14 @@ async def _work(parts: Parts, life: Life, url: str | None) -> None:
     quiet, overseen = life.shutdown.requested, anyio.Event()
     async with anyio.create_task_group() as work:
         run = life.runs_in(work)
-        run(lambda: run_overseer(parts.attempts, _overseeing(parts, work), overseen))
+        run(lambda: run_overseer(parts.attempts, overseeing(parts, work), overseen))
         for _ in range(parts.settings.worker.concurrency):
             run(lambda: run_worker(parts.executing, parts.crew, parts.finisher))
-        run(lambda: _claim(parts, quiet))
-        run(lambda: _put_back_stale(parts, quiet))
-        _start_upkeep(parts, run, quiet)
+        run(lambda: claim(parts, quiet))
+        run(lambda: put_back_stale(parts, quiet))
+        start_upkeep(parts, run, quiet)
         if life.options.until_empty:
-            run(lambda: _stop_when_empty(parts, life.shutdown))
+            run(lambda: stop_when_empty(parts, life.shutdown))
         enter(parts.observed, "serve")
         tell_started(parts)
         life.options.on_serving(url)
@@ -188,116 +185,3 @@ async def _end_in_spite_of(parts: Parts, life: Life, stuck: Sequence[str]) -> No
     seconds = round(time.monotonic() - life.began, 1)
     telemetry.emit(DAEMON_STOPPED, exit_code=EXIT_CRASH, seconds=seconds)
     exit_hard(EXIT_CRASH)
-
-
-def _start_upkeep(parts: Parts, run: Run, quiet: anyio.Event) -> None:
-    upkeep, settings, wake = parts.upkeep, parts.settings, parts.bells.claimer.ring
-    run(
-        lambda: run_promoter(
-            upkeep, quiet, wakeup=parts.bells.promoter, poll=settings.poll.max, on_promoted=lambda _: wake()
-        )
-    )
-    run(
-        lambda: run_reaper(
-            upkeep,
-            quiet,
-            interval=settings.reaper.interval,
-            beat=settings.lease.beat,
-            lost_limit=settings.reaper.lost_limit,
-            clock=parts.clock,
-            on_rescued=lambda _: wake(),
-        )
-    )
-    run(lambda: run_duties(upkeep, quiet, parts.duties))
-
-
-async def _claim(parts: Parts, quiet: anyio.Event) -> None:
-    with parts.observed.health.loop("claimer", bound=LOOP_BOUND_SECONDS) as turned:
-        await run_claimer(parts.claiming, quiet, poll=parts.settings.poll, turned=turned)
-
-
-async def _put_back_stale(parts: Parts, quiet: anyio.Event) -> None:
-    """Jobs that wait behind one that is slower than expected go back, for whoever is free."""
-    async for _ in every(STALE_LOOK_SECONDS, quiet):
-        for holding in parts.crew.take_back_stale():
-            parts.executing.pace.forget(holding.job.job_type)
-            parts.finisher.submit(Conclusion(holding=holding, outcome=HandedBack(counted=False)))
-
-
-async def _listen(parts: Parts, over: anyio.Event) -> None:
-    await run_listener(
-        parts.settings.database, over, telemetry=parts.observed.telemetry, on_notify=parts.bells.on_notify
-    )
-
-
-async def _identify(parts: Parts, over: anyio.Event) -> None:
-    await run_identity(parts.upkeep, over, gate=parts.gate, health=parts.observed.health, others=(parts.hot,))
-
-
-async def _dispatch(parts: Parts, over: anyio.Event) -> None:
-    await run_dispatcher(
-        parts.upkeep,
-        parts.sinks,
-        over,
-        telemetry=parts.observed.telemetry,
-        settings=parts.settings.outbox,
-        wakeup=parts.bells.dispatcher,
-        instance_id=lambda: parts.lease.owner.instance_id if parts.lease.owner else 0,
-        flush_seconds=FLUSH_SECONDS,
-    )
-
-
-def _overseeing(parts: Parts, workers: TaskGroup) -> Overseeing:
-    replacing = Replacing(
-        executing=parts.executing,
-        crew=parts.crew,
-        finisher=parts.finisher,
-        workers=workers,
-        stuck_limit=parts.settings.worker.stuck_limit,
-    )
-    return Overseeing(
-        lease=parts.lease,
-        telemetry=parts.observed.telemetry,
-        replace=replacing.replace,
-        give_up=replacing.give_up,
-    )
-
-
-async def _stop_when_empty(parts: Parts, shutdown: Shutdown) -> None:
-    """Ask for the stop when nothing that we serve is due or runs here, seen twice in a row."""
-    scope, empty = parts.claiming.scope, 0
-    async for _ in every(EMPTY_LOOK_SECONDS, shutdown.requested):
-        try:
-            lanes = await store.find_lanes(parts.upkeep, job_types=scope.job_types, queues=scope.queues)
-        except StoreUnavailable:
-            await parts.upkeep.available(shutdown.requested)
-            continue
-        empty = 0 if lanes or len(parts.holdings) else empty + 1
-        if empty >= EMPTY_LOOKS:
-            shutdown.request()
-
-
-@asynccontextmanager
-async def _beating(parts: Parts) -> AsyncIterator[None]:
-    """Beat from a thread until the block is left, which is when every result is written."""
-    async with BlockingPortal() as portal:
-
-        def post(pulse: Pulse) -> None:
-            portal.start_task_soon(parts.membership.receive, pulse)
-
-        heart = Heart(
-            Beating(
-                settings=parts.settings.database,
-                interval=parts.settings.lease.beat,
-                lease=parts.lease,
-                holdings=parts.holdings,
-                telemetry=parts.observed.telemetry,
-                post=post,
-            )
-        )
-        heart.start()
-        try:
-            yield
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(heart.stop)

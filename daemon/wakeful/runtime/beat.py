@@ -39,7 +39,7 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beating:
-    """The thread's collaborators. `post` is called in the thread, with what is to be done on the event loop."""
+    """The thread's collaborators. `post` (what the event loop has to do) and `beaten` are called in the thread."""
 
     settings: DatabaseSettings
     interval: float
@@ -47,6 +47,7 @@ class Beating:
     holdings: Holdings
     telemetry: Telemetry
     post: Callable[[Pulse], None]
+    beaten: Callable[[], None] = lambda: None
 
 
 class Heart:

@@ -93,12 +93,16 @@ async def run_membership(membership: Membership, stop: anyio.Event) -> None:
         group.start_soon(_ring_at_stop, membership.bell, stop)
         while not stop.is_set():
             await membership.bell.wait()
-            while membership.lease.owner is None and not stop.is_set():
-                try:
-                    await membership.register()
-                except StoreUnavailable:
-                    await membership.database.available(stop)
+            await _register_again(membership, stop)
         group.cancel_scope.cancel()
+
+
+async def _register_again(membership: Membership, stop: anyio.Event) -> None:
+    while membership.lease.owner is None and not stop.is_set():
+        try:
+            await membership.register()
+        except StoreUnavailable:
+            await membership.database.available(stop)
 
 
 async def _ring_at_stop(bell: Wakeup, stop: anyio.Event) -> None:

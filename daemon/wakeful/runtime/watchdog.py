@@ -64,10 +64,8 @@ class Watchdog:
         thread.start()
         try:
             while not stop.is_set():
-                due = time.monotonic() + PULSE_SECONDS
                 await pause(stop, PULSE_SECONDS)
                 self.turned_at = time.monotonic()
-                self.health.lagged(max(0.0, self.turned_at - due))
         finally:
             self._stop.set()
 

@@ -1,0 +1,184 @@
+"""The loops of one instance, each with its collaborators from `Parts`: what runs, not when it starts or ends.
+
+Invariant: each function here is one loop (or starts some) and ends when the event that it is given is set. The order of
+starting and ending is `supervisor`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.from_thread import BlockingPortal
+
+from wakeful.aio.lag import watch_lag
+from wakeful.aio.periodic import every
+from wakeful.aio.shutdown import Shutdown
+from wakeful.composition import Parts
+from wakeful.core.outcome import HandedBack
+from wakeful.errors import StoreUnavailable
+from wakeful.outbox.dispatcher import run_dispatcher
+from wakeful.runtime.attempts import Overseeing
+from wakeful.runtime.beat import Beating, Heart, Pulse
+from wakeful.runtime.claimer import run_claimer
+from wakeful.runtime.conclusion import Conclusion
+from wakeful.runtime.duties import run_duties
+from wakeful.runtime.identity import run_identity
+from wakeful.runtime.promoter import run_promoter
+from wakeful.runtime.reaper import run_reaper
+from wakeful.runtime.worker import Replacing
+from wakeful.stopping import FLUSH_SECONDS
+from wakeful.store import jobs as store
+from wakeful.store.listener import run_listener
+
+LOOP_BOUND_SECONDS: Final = 60.0
+STALE_LOOK_SECONDS: Final = 0.5
+EMPTY_LOOK_SECONDS: Final = 0.2
+EMPTY_LOOKS: Final = 2
+SHOW_SECONDS: Final = 1.0
+
+Loop = Callable[[], Awaitable[None]]
+Run = Callable[[Loop], None]
+
+
+def start_upkeep(parts: Parts, run: Run, quiet: anyio.Event) -> None:
+    """Start what keeps the whole fleet's tables in order; it ends when the process goes quiet."""
+    upkeep, settings, wake = parts.upkeep, parts.settings, parts.bells.claimer.ring
+    run(
+        lambda: run_promoter(
+            upkeep, quiet, wakeup=parts.bells.promoter, poll=settings.poll.max, on_promoted=lambda _: wake()
+        )
+    )
+    run(
+        lambda: run_reaper(
+            upkeep,
+            quiet,
+            interval=settings.reaper.interval,
+            beat=settings.lease.beat,
+            lost_limit=settings.reaper.lost_limit,
+            clock=parts.clock,
+            on_rescued=lambda _: wake(),
+        )
+    )
+    run(lambda: run_duties(upkeep, quiet, parts.duties))
+
+
+async def claim(parts: Parts, quiet: anyio.Event) -> None:
+    """Claim until the process goes quiet; a claimer that stands still makes the process unhealthy."""
+    with parts.observed.health.loop("claimer", bound=LOOP_BOUND_SECONDS) as turned:
+        await run_claimer(parts.claiming, quiet, poll=parts.settings.poll, turned=turned)
+
+
+async def put_back_stale(parts: Parts, quiet: anyio.Event) -> None:
+    """Jobs that wait behind one that is slower than expected go back, for whoever is free."""
+    async for _ in every(STALE_LOOK_SECONDS, quiet):
+        for holding in parts.crew.take_back_stale():
+            parts.executing.pace.forget(holding.job.job_type)
+            parts.finisher.submit(Conclusion(holding=holding, outcome=HandedBack(counted=False)))
+
+
+async def listen(parts: Parts, over: anyio.Event) -> None:
+    """Be woken by notifications until the end."""
+    await run_listener(
+        parts.settings.database, over, telemetry=parts.observed.telemetry, on_notify=parts.bells.on_notify
+    )
+
+
+async def identify(parts: Parts, over: anyio.Event) -> None:
+    """Hold the gate open while this is the server that we belong to."""
+    await run_identity(parts.upkeep, over, gate=parts.gate, health=parts.observed.health, others=(parts.hot,))
+
+
+async def dispatch(parts: Parts, over: anyio.Event) -> None:
+    """Send alerts until the end, and then what is due."""
+    await run_dispatcher(
+        parts.upkeep,
+        parts.sinks,
+        over,
+        telemetry=parts.observed.telemetry,
+        settings=parts.settings.outbox,
+        wakeup=parts.bells.dispatcher,
+        instance_id=lambda: parts.lease.owner.instance_id if parts.lease.owner else 0,
+        flush_seconds=FLUSH_SECONDS,
+    )
+
+
+def overseeing(parts: Parts, workers: TaskGroup) -> Overseeing:
+    """What the overseer may do about handlers that do not end."""
+    replacing = Replacing(
+        executing=parts.executing,
+        crew=parts.crew,
+        finisher=parts.finisher,
+        workers=workers,
+        stuck_limit=parts.settings.worker.stuck_limit,
+    )
+    return Overseeing(
+        lease=parts.lease,
+        telemetry=parts.observed.telemetry,
+        replace=replacing.replace,
+        give_up=replacing.give_up,
+    )
+
+
+async def stop_when_empty(parts: Parts, shutdown: Shutdown) -> None:
+    """Ask for the stop when nothing that we serve is due or runs here, seen twice in a row."""
+    scope, empty = parts.claiming.scope, 0
+    async for _ in every(EMPTY_LOOK_SECONDS, shutdown.requested):
+        try:
+            lanes = await store.find_lanes(parts.upkeep, job_types=scope.job_types, queues=scope.queues)
+        except StoreUnavailable:
+            await parts.upkeep.available(shutdown.requested)
+            continue
+        empty = 0 if lanes or len(parts.holdings) else empty + 1
+        if empty >= EMPTY_LOOKS:
+            shutdown.request()
+
+
+@asynccontextmanager
+async def beating(parts: Parts) -> AsyncIterator[None]:
+    """Beat from a thread until the block is left, which is when every result is written."""
+    async with BlockingPortal() as portal:
+
+        def post(pulse: Pulse) -> None:
+            portal.start_task_soon(parts.membership.receive, pulse)
+
+        heart = Heart(
+            Beating(
+                settings=parts.settings.database,
+                interval=parts.settings.lease.beat,
+                lease=parts.lease,
+                holdings=parts.holdings,
+                telemetry=parts.observed.telemetry,
+                post=post,
+                beaten=parts.observed.metrics.age("wakeful_beat_age_seconds").reset,
+            )
+        )
+        heart.start()
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(heart.stop)
+
+
+async def show(parts: Parts, over: anyio.Event) -> None:
+    """Keep the gauges of this instance true."""
+    metrics = parts.observed.metrics
+    slots, used, stuck = (
+        metrics.gauge(f"wakeful_{name}") for name in ("worker_slots", "worker_slots_used", "stuck_jobs")
+    )
+    async for _ in every(SHOW_SECONDS, over):
+        slots.set(parts.crew.concurrency)
+        used.set(parts.crew.busy)
+        stuck.set(len(parts.attempts.stuck))
+
+
+async def measure_lag(parts: Parts, over: anyio.Event) -> None:
+    """Measure how late the event loop is, until the end."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch_lag, parts.observed.health, parts.observed.metrics)
+        await over.wait()
+        group.cancel_scope.cancel()
