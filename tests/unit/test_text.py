@@ -157,10 +157,9 @@ def test_a_handler_that_recurses_without_end_is_described() -> None:
     def forever() -> None:
         forever()
 
-    try:
+    with pytest.raises(RecursionError) as caught:
         forever()
-    except RecursionError as error:
-        entry = describe_exception(error)
+    entry = describe_exception(caught.value)
 
     assert entry.type == "RecursionError"
     assert "forever" in (entry.traceback or "")

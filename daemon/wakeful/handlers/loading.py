@@ -20,7 +20,7 @@ def load_registry(modules: Sequence[str]) -> Registry:
     for name in modules:
         try:
             registries = _registries_of(name)
-        except Exception as error:  # importing a module runs its author's code
+        except Exception as error:  # noqa: BLE001 -- importing a module runs its author's code
             problems.append(f"handlers: {name} can't be imported: {_last_line(error)}")
             continue
         if not registries:

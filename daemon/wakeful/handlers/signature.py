@@ -76,7 +76,7 @@ def _payload_parameter(function: Callable[..., object]) -> inspect.Parameter | N
     expected = _EXPECTED.format(name=getattr(function, "__name__", "handler"))
     try:
         parameters = tuple(inspect.signature(function).parameters.values())
-    except ValueError as error:
+    except (ValueError, NameError) as error:  # Python 3.14 reads annotations only now
         raise TypeError(f"its signature can't be read: {error}; {expected}") from error
     positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
     required = [parameter for parameter in parameters if _is_required(parameter)]
