@@ -24,9 +24,9 @@ from wakeful.core.outcome import (
     Snoozed,
 )
 from wakeful.runtime.holdings import Holding
-from wakeful.store.jobs import Finish, Settlement, Verb
+from wakeful.store.jobs import Finish, Settlement, Status, Verb
 
-Fate = Literal["DONE", "PENDING", "DEAD", "CANCELLED", "lost", "unknown"]
+Fate = Status | Literal["lost", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from wakeful.core.outcome import Done, ErrorEntry, Failed
 from wakeful.errors import DataRefused, OptionRefused, StoreBusy
-from wakeful.runtime.conclusion import Conclusion, Fate, Landing
+from wakeful.runtime.conclusion import Conclusion, Landing
 from wakeful.store import jobs as store
 from wakeful.store.database import Database, Transaction
 from wakeful.telemetry.bus import Telemetry
@@ -23,7 +23,8 @@ from wakeful.telemetry.events import FLUSH_SPLIT, RESULT_REPLACED
 
 LOCK_SECONDS: Final = 0.2
 
-Landings = dict[UUID, Landing]
+# By claim: a job that was lost and claimed again may end twice in one batch.
+Landings = dict[tuple[UUID, int], Landing]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +47,12 @@ class Flushed:
 async def flush(flushing: Flushing, batch: Sequence[Conclusion]) -> Flushed:
     """Write a batch. Raises StoreUnavailable: nothing is known then, and the whole batch is to be tried again."""
     landings = await _write(flushing, batch)
-    missing = [one for one in batch if one.holding.job_id not in landings]
-    settled = [(one, landings[one.holding.job_id]) for one in batch if one.holding.job_id in landings]
+    missing = [one for one in batch if one.holding.key not in landings]
+    settled = [(one, landings[one.holding.key]) for one in batch if one.holding.key in landings]
     if not missing:
         return Flushed(settled=settled, again=[])
-    again: list[Conclusion] = []
-    verdicts = await store.verdicts(flushing.database, [one.holding for one in missing])
-    for conclusion, verdict in zip(missing, verdicts, strict=True):
-        if verdict == "mine":
-            again.append(conclusion)
-        else:
-            settled.append((conclusion, Landing(fate=_fate(conclusion, verdict))))
-    return Flushed(settled=settled, again=again)
+    judged = await _judge(flushing, missing)
+    return Flushed(settled=settled + judged.settled, again=judged.again)
 
 
 async def flush_alone(flushing: Flushing, conclusion: Conclusion) -> Flushed:
@@ -72,15 +67,20 @@ async def flush_alone(flushing: Flushing, conclusion: Conclusion) -> Flushed:
     except (OptionRefused, DataRefused) as error:
         return Flushed(settled=[], again=[_refused(flushing.telemetry, conclusion, error)])
     if landings:
-        return Flushed(settled=[(conclusion, landings[conclusion.holding.job_id])], again=[])
-    return await flush(flushing, [conclusion]) if not conclusion.alone else await _judge(flushing, conclusion)
+        return Flushed(settled=[(conclusion, landings[conclusion.holding.key])], again=[])
+    return await _judge(flushing, [conclusion])
 
 
-async def _judge(flushing: Flushing, conclusion: Conclusion) -> Flushed:
-    verdict = (await store.verdicts(flushing.database, [conclusion.holding]))[0]
-    if verdict == "mine":
-        return Flushed(settled=[], again=[conclusion])
-    return Flushed(settled=[(conclusion, Landing(fate=_fate(conclusion, verdict)))], again=[])
+async def _judge(flushing: Flushing, missing: Sequence[Conclusion]) -> Flushed:
+    """Read what became of conclusions whose rows did not come back."""
+    judged = Flushed(settled=[], again=[])
+    verdicts = await store.verdicts(flushing.database, [one.holding for one in missing])
+    for conclusion, verdict in zip(missing, verdicts, strict=True):
+        if verdict == "mine":
+            judged.again.append(conclusion)
+        else:
+            judged.settled.append((conclusion, Landing(fate=verdict)))
+    return judged
 
 
 async def _write(flushing: Flushing, batch: Sequence[Conclusion]) -> Landings:
@@ -122,11 +122,12 @@ async def _write_group(
     lane_id = group[0].holding.lane_id
     if isinstance(group[0].outcome, Done):
         finished = await store.finish(runner, lane_id, [one.as_finish() for one in group])
-        return {one.holding.job_id: Landing(fate="DONE") for one in group if one.holding.pos in finished}
+        done = [one.holding for one in group if (one.holding.pos, one.holding.claim) in finished]
+        return {holding.key: Landing(fate="DONE") for holding in done}
     settled = await store.settle(
         runner, lane_id, [one.as_settlement() for one in group], lost_limit=flushing.lost_limit
     )
-    return {job_id: Landing(fate=_status(one.status), delay=one.delay) for job_id, one in settled.items()}
+    return {(job_id, one.claim): Landing(fate=one.status, delay=one.delay) for job_id, one in settled.items()}
 
 
 async def _write_extras(transaction: Transaction, conclusion: Conclusion) -> None:
@@ -163,19 +164,3 @@ def _refused(telemetry: Telemetry, conclusion: Conclusion, error: Exception) -> 
     retry = conclusion.outcome.retry if isinstance(conclusion.outcome, Failed) else True
     refused = Failed(error=ErrorEntry(type="OutcomeRefused", message=reason), delay=delay, retry=retry)
     return replace(conclusion, outcome=refused)
-
-
-def _fate(conclusion: Conclusion, verdict: store.Verdict) -> Fate:
-    if verdict == "lost":
-        return "lost"
-    if verdict == "unknown":
-        return "unknown"
-    return "DONE" if isinstance(conclusion.outcome, Done) else "PENDING"
-
-
-def _status(text: str) -> Fate:
-    match text:
-        case "PENDING" | "DEAD" | "CANCELLED":
-            return text
-        case _:
-            raise AssertionError(f"depart() gave the status {text!r}")

@@ -17,7 +17,9 @@ from wakeful.core.outcome import AlertRequest, FollowUp
 from wakeful.store.database import Database, Record, Transaction
 
 Verb = Literal["fail", "refuse", "lose", "snooze", "hand_back", "put_back", "discard"]
-Verdict = Literal["mine", "moved", "lost", "unknown"]
+Status = Literal["PENDING", "DONE", "DEAD", "CANCELLED"]
+# A status: the job was moved by this token, and is there now.
+Verdict = Status | Literal["mine", "lost", "unknown"]
 
 # Where a statement can run: by itself, or in a transaction with others.
 Runner = Database | Transaction
@@ -74,7 +76,7 @@ class Settled:
     """Where a settled job is now: PENDING (after `delay` seconds), DEAD or CANCELLED."""
 
     claim: int
-    status: str
+    status: Status
     delay: float
 
 
@@ -134,8 +136,8 @@ async def claim(
     return claimed
 
 
-async def finish(runner: Runner, lane_id: int, finishes: Sequence[Finish]) -> set[int]:
-    """Make jobs of one lane DONE; gives the positions that came back."""
+async def finish(runner: Runner, lane_id: int, finishes: Sequence[Finish]) -> set[tuple[int, int]]:
+    """Make jobs of one lane DONE; gives the (position, token) pairs that came back."""
     rows = await runner.fetch(
         "finish_jobs",
         lane_id,
@@ -145,7 +147,7 @@ async def finish(runner: Runner, lane_id: int, finishes: Sequence[Finish]) -> se
         [one.degraded for one in finishes],
         [one.keep for one in finishes],
     )
-    return {row["pos"] for row in rows}
+    return {(row["pos"], row["claim"]) for row in rows}
 
 
 async def settle(
