@@ -82,8 +82,8 @@ class Facts:
 
     @property
     def known(self) -> int:
-        """How many things are known; 0 means that nothing was found."""
-        values = (getattr(self, part.name) for part in fields(self))
+        """How many things are known; 0 means that nothing was found. A language alone says nothing of a place."""
+        values = (getattr(self, part.name) for part in fields(self) if part.name != "language")
         return sum(len(value) if isinstance(value, tuple) else bool(value) for value in values)
 
 

@@ -71,7 +71,7 @@ async def resources() -> AsyncIterator[Resources]:
         yield Resources(settings=settings, session=session, provider=provider, cpu=anyio.CapacityLimiter(2))
 
 
-@registry.job("COLLECT", subject="place_id", deadline="5m", owner="onboarding", steps=("visit", "save"))
+@registry.job("COLLECT", subject="place_id", deadline="10m", owner="onboarding", steps=("visit", "save"))
 async def collect(job: JobContext, payload: Collect) -> dict[str, object]:
     """Visit the place's site through all channels. A channel that fails is data; a site without a fact is a failure."""
     shared = _resources(job)
@@ -99,7 +99,7 @@ async def collect(job: JobContext, payload: Collect) -> dict[str, object]:
 @registry.job(
     "VISION",
     subject="place_id",
-    deadline="5m",
+    deadline="10m",
     owner="onboarding",
     limit_key=PROVIDER_KEY,
     steps=("fetch", "measure", "describe"),
@@ -200,7 +200,9 @@ def _run(shared: Resources, stage: Stage) -> Run:
 def _enqueue_next(job: JobContext, job_type: JobType[[JobContext, Stage], Any], stage: Stage) -> None:
     """The next stage, in the queue and with the urgency of this one."""
     key = f"{job_type.job_type.lower()}:{stage.run}"
-    job.enqueue(job_type, stage, queue=job.queue, priority=job.priority, dedupe_key=key, tags=job.tags)
+    job.enqueue(
+        job_type, stage, queue=job.queue, priority=job.priority, dedupe_key=key, tags=job.tags, meta=job.meta
+    )
 
 
 def _check_facts(survey: Survey) -> None:

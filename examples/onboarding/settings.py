@@ -74,10 +74,11 @@ class CrawlSettings:
     user_agent: str = USER_AGENT
     max_pages: int = 20
     max_images: int = 12
-    max_page_bytes: int = 2 * 1024 * 1024
+    max_page_bytes: int = 1024 * 1024
     max_image_bytes: int = 10 * 1024 * 1024
     request_timeout: float = 10.0
     crawl_time: float = 120.0
+    channel_time: float = 60.0
     delay: float = 0.2
     connections_per_host: int = 2
     connect_to: Mapping[str, tuple[str, int]] = field(default_factory=dict)

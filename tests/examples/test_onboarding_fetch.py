@@ -14,6 +14,7 @@ import pytest
 from yarl import URL
 
 from onboarding.crawl.fetch import Fetcher, Reply, Want, open_session
+from onboarding.crawl.robots import parse_robots
 from onboarding.crawl.trouble import ChannelTrouble
 from onboarding.retry_after import parse_retry_after
 from onboarding.settings import CrawlSettings
@@ -79,6 +80,12 @@ async def test_an_unknown_name_is_dns() -> None:
 
     assert trouble.kind == "dns"
     assert "nowhere.invalid" in str(trouble)
+
+
+async def test_a_name_that_no_resolver_takes_is_dns() -> None:
+    async with road({}) as way:
+        for host in (f"{'a' * 70}.example", "a..example", f"{'a.' * 130}example"):
+            assert (await way.trouble(f"http://{host}/")).kind in ("dns", "broken")
 
 
 async def test_a_closed_port_is_refused() -> None:
@@ -272,6 +279,21 @@ async def test_requests_to_one_host_keep_the_longer_of_both_pauses() -> None:
         await way.get("http://shop.test/a")
 
         assert anyio.current_time() - started >= 0.25
+
+
+def test_a_pause_that_is_no_sensible_number_is_none_or_bounded() -> None:
+    def delay(text: str) -> float:
+        return parse_robots(f"User-agent: *\nCrawl-delay: {text}", 200).delay("TestCrawler")
+
+    assert [delay(text) for text in ("nan", "inf", "-5", "soon", "", "1e9", "2.5")] == [
+        0,
+        0,
+        0,
+        0,
+        0,
+        3600,
+        2.5,
+    ]
 
 
 def test_retry_after_is_seconds_or_a_date_within_a_day() -> None:

@@ -167,6 +167,16 @@ async def test_the_time_for_pages_is_bounded() -> None:
     assert line(found, "pages").reason == "stopped after 0.2 s"
 
 
+async def test_the_time_for_any_other_channel_is_bounded_too() -> None:
+    answers = {"/": home('<a href="/menu">x</a>'), "/menu": silence}
+    found, _ = await visit_answers(answers, replace(SETTINGS, channel_time=0.3))
+
+    assert (line(found, "menu").status, line(found, "menu").reason) == (
+        "failed",
+        "timeout: the channel took more than 0.3 s",
+    )
+
+
 async def test_one_page_under_two_addresses_is_read_once() -> None:
     answers = {
         "/": home('<a href="/">h</a><a href="/a">x</a><a href="/a/#top">y</a>'),
@@ -226,6 +236,13 @@ async def test_a_site_whose_name_is_not_known_gives_nothing_for_now() -> None:
     assert "pages: dns: the name gone.invalid is not known" in found.summary
     assert outcomes(found)["images"] == "skipped"
     assert found.may_pass, "a name may be known again later"
+
+
+async def test_an_empty_page_is_no_fact() -> None:
+    found, _ = await visit_answers({"/": page('<html lang="en"><body></body></html>')})
+
+    assert outcomes(found)["pages"] == "ok"
+    assert found.facts.known == 0
 
 
 async def test_a_site_that_wants_no_crawler_is_left_alone_for_good() -> None:

@@ -44,13 +44,20 @@ class GuardedResolver(AbstractResolver):
         if name == "invalid" or name.endswith(".invalid"):
             # RFC 6761: such a name never exists. Said here, because not every resolver answers it at once.
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        answers = await self._inner.resolve(host, port, family)
+        answers = await self._look_up(host, port, family)
         if name in self._private_hosts:
             return answers
         public = [answer for answer in answers if is_public(answer["host"])]
         if not public:
             raise PrivateAddress(f"{host} leads to a private address")
         return public
+
+    async def _look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
+        try:
+            return await self._inner.resolve(host, port, family)
+        except UnicodeError as error:
+            # A label of more than 63 letters, say: the system's codec raises no OSError for it.
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from error
 
     async def close(self) -> None:
         await self._inner.close()

@@ -7,13 +7,17 @@ forbids everything on its host, one that is not there (4xx) nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
+from typing import Final
 
 from protego import Protego
 from yarl import URL
 
 from onboarding.crawl.trouble import ChannelTrouble
 
-_HOST_IS_AWAY = (
+LONGEST_DELAY_SECONDS: Final = 3600.0
+
+_HOST_IS_AWAY: Final = (
     "dns",
     "refused",
     "unreachable",
@@ -44,7 +48,8 @@ class Robots:
 
     def delay(self, agent: str) -> float:
         """Seconds between two requests that the host asks for."""
-        return float((self.rules and self.rules.crawl_delay(agent)) or 0.0)
+        asked = (self.rules.crawl_delay(agent) if self.rules else None) or 0.0
+        return min(max(asked, 0.0), LONGEST_DELAY_SECONDS) if isfinite(asked) else 0.0
 
     @property
     def sitemaps(self) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ class _Ledger:
 
     async def _outcome(self, name: str, visit: Visit) -> ChannelReport:
         try:
-            found = await CHANNELS[name](visit)
+            found = await _within_time(name, visit)
         except Skipped as skipped:
             return ChannelReport(channel=name, status="skipped", reason=_reason(skipped))
         except ChannelTrouble as trouble:
@@ -164,6 +164,16 @@ async def survey(visit: Visit) -> Survey:
             if name not in FIRST:
                 group.start_soon(ledger.run, name, visit)
     return ledger.survey()
+
+
+async def _within_time(name: str, visit: Visit) -> Found:
+    """Bound what many slow hosts can add up to. Every TimeoutError of a request is a ChannelTrouble already."""
+    limit = visit.settings.channel_time + (visit.settings.crawl_time if name == "pages" else 0.0)
+    try:
+        with anyio.fail_after(limit):
+            return await CHANNELS[name](visit)
+    except TimeoutError:
+        raise ChannelTrouble("timeout", f"the channel took more than {limit:g} s") from None
 
 
 def _reason(trouble: Exception) -> str:

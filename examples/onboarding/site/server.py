@@ -36,9 +36,9 @@ class BundledSite:
         return {"*.test": ("127.0.0.1", self.port), "closed.test": ("127.0.0.1", self.closed_port)}
 
     def environment(self) -> dict[str, str]:
-        """The same as an environment variable, for a process that reads its settings from there."""
+        """The variables that make the pipeline find the places; on loopback two seconds are plenty for an answer."""
         entries = (f"{host}={address}:{port}" for host, (address, port) in self.connect_to.items())
-        return {"ONBOARDING_CONNECT_TO": ",".join(entries)}
+        return {"ONBOARDING_CONNECT_TO": ",".join(entries), "ONBOARDING_REQUEST_TIMEOUT": "2"}
 
 
 @asynccontextmanager

@@ -46,7 +46,7 @@ def _entry(element: Element, base: URL) -> News:
     reference = child_text(element, "link") or (link.get("href", "") if link is not None else "")
     return News(
         title=clean(child_text(element, "title")),
-        url=clean(str(urls.join(base, reference) or ""), 500),
+        url=str(urls.join(base, reference) or ""),
         date=short_date(child_text(element, "pubDate", "published", "updated", "date")),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 import anyio
@@ -18,7 +19,7 @@ from onboarding.crawl import urls
 from onboarding.crawl.page import Page
 from onboarding.crawl.trouble import ChannelTrouble
 from onboarding.crawl.visit import Found, Visit
-from onboarding.facts import Facts, Section, clean, merge
+from onboarding.facts import Facts, Section, merge
 
 CONTACT: Final = re.compile(r"contact|kontakt|impressum|imprint|find-us|visit-us", re.IGNORECASE)
 MENU: Final = re.compile(r"menu|speisekarte|price|preis|tariff", re.IGNORECASE)
@@ -65,7 +66,7 @@ async def _read_next(visit: Visit, waiting: deque[URL], *, seen: set[str], notes
 
 def facts_of(pages: list[Page]) -> Facts:
     """What the pages say, the home page first."""
-    return merge([_home_facts(pages[0]), Facts(sections=tuple(_section(page) for page in pages))])
+    return merge([_home_facts(pages[0]), Facts(sections=tuple(_sections(pages)))])
 
 
 def _home_facts(page: Page) -> Facts:
@@ -76,12 +77,11 @@ def _home_facts(page: Page) -> Facts:
     )
 
 
-def _section(page: Page) -> Section:
-    return Section(
-        url=clean(str(page.url)),
-        title=html.first_text(page, "h1") or html.title(page),
-        text=html.opening_text(page),
-    )
+def _sections(pages: list[Page]) -> Iterator[Section]:
+    for page in pages:
+        title, text = html.first_text(page, "h1") or html.title(page), html.opening_text(page)
+        if title or text:
+            yield Section(url=str(page.url), title=title, text=text)
 
 
 def _within_limits(visit: Visit, seen: set[str]) -> bool:

@@ -119,7 +119,9 @@ def _place_facts(page: Page, node: Node) -> Facts:
         address=_address(node.get("address")),
         price_range=clean(_text(node.get("priceRange")), 40),
         opening_hours=_opening_hours(node),
-        links=tuple(clean(_text(link)) for link in _list(node.get("sameAs"))),
+        links=tuple(
+            str(url) for link in _list(node.get("sameAs")) if (url := urls.join(page.base, _text(link)))
+        ),
         pictures=tuple(_pictures(page, node)),
     )
 
