@@ -75,6 +75,16 @@ def test_the_page_holds_what_is_known(tmp_path: Path) -> None:
     )
 
 
+def test_what_is_not_known_leaves_no_empty_section(tmp_path: Path) -> None:
+    headings = {
+        name: build(tmp_path, facts).css("h2")
+        for name, facts in {"few": Facts(name="x"), "full": FULL}.items()
+    }
+
+    assert [heading.text() for heading in headings["few"]] == []
+    assert [heading.text() for heading in headings["full"]] == ["What there is", "News", "Come by"]
+
+
 def test_the_pages_own_structured_data_can_be_read(tmp_path: Path) -> None:
     page = build(tmp_path, FULL)
     (block,) = page.css("script")
