@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 import asyncpg
@@ -20,16 +21,7 @@ from wakeful.store.connect import Connection, open_connection
 from wakeful.store.database import Database, Record
 from wakeful.store.statements import statements
 from wakeful.store.translation import translated
-from wakeful.store.versions import (
-    Installed,
-    Migration,
-    fresh_install,
-    notes_of,
-    refuse_changed,
-    refuse_newer,
-    refuse_older,
-    steps_after,
-)
+from wakeful.store.versions import Installed, Migration, Versions, versions
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import MIGRATION_APPLIED
 
@@ -58,15 +50,18 @@ class Migrated:
     for_administrator: tuple[str, ...]
 
 
-async def migrate(settings: DatabaseSettings, telemetry: Telemetry) -> Migrated:
-    """Install the schema, or bring it up to date; does nothing where it is.
+async def migrate(
+    settings: DatabaseSettings, telemetry: Telemetry, *, known: Versions | None = None
+) -> Migrated:
+    """Install the schema, or bring it up to date; does nothing where it is. `known`: other versions than ours.
 
     Raises SchemaMismatch with what helps, StoreUnavailable, and StoreBusy where a lock stood in the way.
     """
+    take_next = partial(_take_next, known or versions())
     opened = await open_connection(settings, application="wakeful migrate")
     applied: list[Applied] = []
     try:
-        while (step := await _in_transaction(opened.connection, _take_next)) is not None:
+        while (step := await _in_transaction(opened.connection, take_next)) is not None:
             applied.append(step)
             telemetry.emit(MIGRATION_APPLIED, name=step.name, seconds=step.seconds)
         missing = await _in_transaction(opened.connection, _grant_where_missing)
@@ -75,16 +70,16 @@ async def migrate(settings: DatabaseSettings, telemetry: Telemetry) -> Migrated:
     return Migrated(applied=tuple(applied), for_administrator=missing)
 
 
-async def pending(settings: DatabaseSettings) -> tuple[Migration, ...]:
+async def pending(settings: DatabaseSettings, *, known: Versions | None = None) -> tuple[Migration, ...]:
     """The steps that `migrate` would take. Raises SchemaMismatch where it would."""
     opened = await open_connection(settings, application="wakeful migrate")
     try:
-        return await _in_transaction(opened.connection, _pending)
+        return await _in_transaction(opened.connection, partial(_pending, known or versions()))
     finally:
         opened.connection.terminate()
 
 
-async def check_schema(database: Database) -> None:
+async def check_schema(database: Database, *, known: Versions | None = None) -> None:
     """Return where the installed schema fits.
 
     Raises SchemaMismatch with the command that helps, and StoreUnavailable.
@@ -95,9 +90,10 @@ async def check_schema(database: Database) -> None:
         raise SchemaMismatch(
             f"Wakeful is not installed in the database {there['database']}; run `wakeful migrate`"
         )
+    known = known or versions()
     installed = _installed(await database.fetch("read_installation"))
-    refuse_newer(installed)
-    refuse_older(installed)
+    known.refuse_newer(installed)
+    known.refuse_older(installed)
 
 
 async def _in_transaction(connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
@@ -110,16 +106,16 @@ async def _in_transaction(connection: Connection, work: Callable[[Connection], A
         raise _ours(error) from error
 
 
-async def _take_next(connection: Connection) -> Applied | None:
+async def _take_next(known: Versions, connection: Connection) -> Applied | None:
     """Take the next step in the transaction that is open; None where the schema is up to date."""
     began = time.monotonic()
-    steps = await _pending(connection)
+    steps = await _pending(known, connection)
     if not steps:
         return None
     step = steps[0]
     await _run(connection, "limit_lock_wait", LOCK_WAIT)
     await connection.execute(step.text, timeout=STEP_SECONDS)
-    for note in notes_of(step):
+    for note in known.notes_of(step):
         await _run(connection, "note_migration", *note)
     if step.is_install:
         await _run(connection, "bind_server")
@@ -127,19 +123,19 @@ async def _take_next(connection: Connection) -> Applied | None:
     return Applied(version=step.version, name=step.name, seconds=round(time.monotonic() - began, 3))
 
 
-async def _pending(connection: Connection) -> tuple[Migration, ...]:
+async def _pending(known: Versions, connection: Connection) -> tuple[Migration, ...]:
     there = (await _run(connection, "find_installation"))[0]
     if there["server_version"] < OLDEST_SERVER:
         major = there["server_version"] // 10000
         raise SchemaMismatch(f"the server is PostgreSQL {major}; Wakeful needs 14 or newer")
     if not there["has_installation"]:
         _refuse_foreign(there)
-        return (fresh_install(),)
+        return (known.install(),)
     installed = _installed(await _run(connection, "read_installation"))
-    refuse_newer(installed)
+    known.refuse_newer(installed)
     for row in await _run(connection, "read_migrations"):
-        refuse_changed(row["version"], row["checksum"])
-    return steps_after(installed)
+        known.refuse_changed(row["version"], row["checksum"])
+    return known.after(installed)
 
 
 async def _grant_where_missing(connection: Connection) -> tuple[str, ...]:

@@ -10,19 +10,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from wakeful.store.statements import statements
-from wakeful.store.versions import Migration, notes_of
+from wakeful.store.versions import Migration, Versions, versions
 
-_HEAD: Final = "-- Made by `wakeful migrate --sql`. Run it as the owner-to-be of the schema: psql -v ON_ERROR_STOP=1 -f FILE"
+_HEAD: Final = (
+    "-- Made by `wakeful migrate --sql`. Run it as the schema's owner-to-be: psql -v ON_ERROR_STOP=1 -f FILE"
+)
 
 
-def script(steps: Sequence[Migration]) -> str:
+def script(steps: Sequence[Migration], *, known: Versions | None = None) -> str:
     """The text of these steps, each in a transaction of its own."""
-    return "\n\n".join([_HEAD, *(_step(one) for one in steps)]) + "\n"
+    return "\n\n".join([_HEAD, *(_step(one, known or versions()) for one in steps)]) + "\n"
 
 
-def _step(step: Migration) -> str:
+def _step(step: Migration, known: Versions) -> str:
     sql = statements()
-    notes = [_written_out(sql["note_migration"], note) for note in notes_of(step)]
+    notes = [_written_out(sql["note_migration"], note) for note in known.notes_of(step)]
     bind = [sql["bind_server"]] if step.is_install else []
     parts = [
         "begin",

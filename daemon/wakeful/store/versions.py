@@ -47,16 +47,57 @@ class Installed:
     breaking: int
 
 
-@cache
-def migrations() -> tuple[Migration, ...]:
-    """The numbered steps of this version of Wakeful, in order: from 2 on, since 1 is the first release."""
-    folder = resources.files("wakeful.store") / "migrations"
-    found = [
-        migration_of(entry.name, entry.read_text(encoding="utf-8"))
-        for entry in folder.iterdir()
-        if entry.name.endswith(".sql")
-    ]
-    return tuple(sorted(found, key=lambda one: one.version))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """What one version of Wakeful brings: the whole schema, and the steps to it in order, from 2 on."""
+
+    schema: str
+    steps: tuple[Migration, ...]
+
+    @property
+    def newest(self) -> int:
+        """The version that the whole schema is at."""
+        return max((one.version for one in self.steps), default=FIRST_VERSION)
+
+    def install(self) -> Migration:
+        """The step from nothing to the newest version."""
+        return Migration(version=self.newest, name=_SCHEMA_FILE, text=self.schema)
+
+    def after(self, installed: Installed) -> tuple[Migration, ...]:
+        """The steps that an installed schema lacks."""
+        return tuple(one for one in self.steps if one.version > installed.version)
+
+    def notes_of(self, step: Migration) -> list[tuple[int, str, str, bool]]:
+        """What is noted of a step: version, name, checksum, breaking. A fresh install holds all numbered steps."""
+        if not step.is_install:
+            return [(step.version, step.name, step.checksum, step.breaking)]
+        held = [(one.version, one.name, one.checksum, one.breaking) for one in self.steps]
+        return [(FIRST_VERSION, step.name, step.checksum, False), *held]
+
+    def refuse_changed(self, version: int, checksum: str) -> None:
+        """Raise SchemaMismatch where the step that was applied is not the one that is known by its number."""
+        for one in self.steps:
+            if one.version == version and one.checksum != checksum:
+                raise SchemaMismatch(
+                    f"the migration {one.name} was changed after it was applied here;"
+                    " run the version of Wakeful that applied it"
+                )
+
+    def refuse_newer(self, installed: Installed) -> None:
+        """Raise SchemaMismatch where the schema has changed too much for this version of Wakeful."""
+        if installed.breaking > self.newest:
+            raise SchemaMismatch(
+                f"the schema is at version {installed.version}, and this version of Wakeful knows {self.newest}"
+                f" at most, where {installed.breaking} is needed; run a newer version of Wakeful here"
+            )
+
+    def refuse_older(self, installed: Installed) -> None:
+        """Raise SchemaMismatch where the schema lacks steps of this version of Wakeful."""
+        if installed.version < self.newest:
+            raise SchemaMismatch(
+                f"the schema is at version {installed.version}, and this version of Wakeful needs {self.newest};"
+                " run `wakeful migrate`"
+            )
 
 
 def migration_of(name: str, text: str) -> Migration:
@@ -67,51 +108,13 @@ def migration_of(name: str, text: str) -> Migration:
     return Migration(version=int(number), name=name, text=text, breaking=text.startswith(_BREAKING_MARK))
 
 
-def fresh_install() -> Migration:
-    """The step from nothing to the newest version."""
-    return Migration(version=newest_version(), name=_SCHEMA_FILE, text=schema_sql())
-
-
-def newest_version() -> int:
-    """The version of the schema that this version of Wakeful brings."""
-    return max((one.version for one in migrations()), default=FIRST_VERSION)
-
-
-def notes_of(step: Migration) -> list[tuple[int, str, str, bool]]:
-    """What is noted of a step: version, name, checksum, breaking. A fresh install holds all numbered steps."""
-    own = (FIRST_VERSION if step.is_install else step.version, step.name, step.checksum, step.breaking)
-    held = migrations() if step.is_install else ()
-    return [own, *((one.version, one.name, one.checksum, one.breaking) for one in held)]
-
-
-def steps_after(installed: Installed) -> tuple[Migration, ...]:
-    """The numbered steps that an installed schema lacks."""
-    return tuple(one for one in migrations() if one.version > installed.version)
-
-
-def refuse_changed(version: int, checksum: str) -> None:
-    """Raise SchemaMismatch where the step that was applied is not the one that this Wakeful has under its number."""
-    for one in migrations():
-        if one.version == version and one.checksum != checksum:
-            raise SchemaMismatch(
-                f"the migration {one.name} was changed after it was applied here;"
-                " run the version of Wakeful that applied it"
-            )
-
-
-def refuse_newer(installed: Installed) -> None:
-    """Raise SchemaMismatch where the schema has changed too much for this version of Wakeful."""
-    if installed.breaking > newest_version():
-        raise SchemaMismatch(
-            f"the schema is at version {installed.version}, and this version of Wakeful knows {newest_version()}"
-            f" at most, where {installed.breaking} is needed; run a newer version of Wakeful here"
-        )
-
-
-def refuse_older(installed: Installed) -> None:
-    """Raise SchemaMismatch where the schema lacks steps of this version of Wakeful."""
-    if installed.version < newest_version():
-        raise SchemaMismatch(
-            f"the schema is at version {installed.version}, and this version of Wakeful needs {newest_version()};"
-            " run `wakeful migrate`"
-        )
+@cache
+def versions() -> Versions:
+    """What this version of Wakeful brings."""
+    folder = resources.files("wakeful.store") / "migrations"
+    found = [
+        migration_of(entry.name, entry.read_text(encoding="utf-8"))
+        for entry in folder.iterdir()
+        if entry.name.endswith(".sql")
+    ]
+    return Versions(schema=schema_sql(), steps=tuple(sorted(found, key=lambda one: one.version)))
