@@ -1,13 +1,12 @@
 """One daemon as this whole process: signals, logging, handlers and the event loop round `supervisor.live`.
 
-Invariant: signals are held before anything else happens, so that none is lost however early it comes; a loop library
-that is installed (uvloop) is used, and never needed.
+Invariant: signals are held before anything else happens, so that none is lost however early it comes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from importlib import util
+from functools import partial
 from typing import Any, TextIO
 
 import anyio
@@ -19,6 +18,7 @@ from wakeful.core.settings import Settings
 from wakeful.handlers.loading import load_registry
 from wakeful.handlers.registry import Registry
 from wakeful.starting import Options
+from wakeful.sturdy import sturdy_loop
 from wakeful.supervisor import live
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import CONFIG_LOADED
@@ -51,7 +51,7 @@ def run_process(configuration: Configuration, options: Options) -> int:
     overrides = sorted(name for name, origin in configuration.origins.items() if origin.kind != "file")
     observed.telemetry.emit(CONFIG_LOADED, path=path, overrides=overrides)
     registry = load_registry(settings.handlers)
-    return run_loop(lambda: run_until_stopped(settings, registry, observed, options))
+    return run_loop(lambda: run_until_stopped(settings, registry, observed, options), observed.telemetry)
 
 
 async def run_until_stopped(
@@ -72,7 +72,7 @@ async def run_until_stopped(
     return code
 
 
-def run_loop(function: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run a coroutine function on a new event loop, uvloop's where that is installed."""
-    use_uvloop = util.find_spec("uvloop") is not None
-    return anyio.run(function, backend="asyncio", backend_options={"use_uvloop": use_uvloop})
+def run_loop(function: Callable[[], Coroutine[Any, Any, int]], telemetry: Telemetry) -> int:
+    """Run a coroutine function on a new event loop that no handler can stop."""
+    options = {"loop_factory": partial(sturdy_loop, telemetry)}
+    return anyio.run(function, backend="asyncio", backend_options=options)

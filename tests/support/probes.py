@@ -127,3 +127,23 @@ async def steps(job: JobContext) -> object:
             note(job, "STEP", step=number)
     note(job, "END")
     return None
+
+
+@registry.job("probe.exit_elsewhere")
+async def leave_elsewhere(job: JobContext) -> object:
+    """Exit in a task and in a callback of its own: neither is the attempt's."""
+    note(job, "START")
+    loop = asyncio.get_running_loop()
+
+    async def exits() -> None:
+        raise SystemExit(3)
+
+    task = loop.create_task(exits())
+    loop.call_soon(_exit)
+    await asyncio.wait([task])
+    note(job, "END")
+    return None
+
+
+def _exit() -> None:
+    raise SystemExit(4)

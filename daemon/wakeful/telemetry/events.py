@@ -53,6 +53,8 @@ DAEMON_INTERRUPTED: Final = Event("daemon.interrupted", "info",
 DAEMON_STOPPED: Final = Event("daemon.stopped", "info", "The process ends.", ("exit_code", "seconds"))
 DAEMON_CRASHED: Final = Event("daemon.crashed", "critical", "A part failed as it never should; exit 1.",
     ("error",))
+EXIT_REFUSED: Final = Event("exit.refused", "warning",
+    "A handler's task or callback tried to end the process; it ended itself only.", ("error",))
 THREAD_ABANDONED: Final = Event("thread.abandoned", "critical",
     "Threads of handlers would not end; the process exits hard with 1.", ("jobs",))
 RESOURCES_OPENED: Final = Event("resources.opened", "info", "The handlers' lifespan was entered.",

@@ -1,0 +1,40 @@
+"""An event loop that no handler can stop: `sys.exit()` in a task or a callback of a handler's ends that, not the daemon.
+
+asyncio lets SystemExit and KeyboardInterrupt out of the loop wherever they are raised (R8). Signals are not ours to
+lose: they are handled in `aio.shutdown` and raise nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from importlib import util
+
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import EXIT_REFUSED
+
+
+def sturdy_loop(telemetry: Telemetry) -> asyncio.AbstractEventLoop:
+    """Give a new event loop, uvloop's where that is installed, that goes on after a SystemExit."""
+    loop = _new_loop()
+    run_forever = loop.run_forever
+    loop.run_forever = partial(_run_on, run_forever, telemetry)  # type: ignore[method-assign]
+    return loop
+
+
+def _run_on(run_forever: Callable[[], None], telemetry: Telemetry) -> None:
+    while True:
+        try:
+            return run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            telemetry.emit(EXIT_REFUSED, error=f"{type(error).__name__}: {error}")
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    if util.find_spec("uvloop") is None:
+        return asyncio.new_event_loop()
+    import uvloop  # noqa: PLC0415 -- an optional extra
+
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
