@@ -110,7 +110,7 @@ create table wakeful.ready (
     cancel_requested_at timestamptz,
     constraint ready_pkey primary key (lane_id, pos),
     constraint ready_claimed check ((owner is null) = (claim is null))
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+) with (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 comment on table wakeful.ready is 'Jobs due now, and running ones: the only hot table. No claim column may enter an index, so that a claim stays HOT';
 -- Serves cancel(), job() and the view: one job by its id.
 create index ready_job_id on wakeful.ready (job_id);

@@ -1,4 +1,4 @@
-"""What a row that did not come back means is read by a later statement, and only a lost claim drops a result (R3, I3)."""
+"""A row that did not come back is read by a later statement, and only a lost claim drops a result (R3, I3)."""
 
 from __future__ import annotations
 

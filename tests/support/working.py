@@ -1,4 +1,4 @@
-"""The store and the parts of one instance as tests of the runtime need them: registered, claimed, and looked at in SQL."""
+"""The store and the parts of one instance as tests of the runtime need them, and jobs as SQL shows them."""
 
 from __future__ import annotations
 
