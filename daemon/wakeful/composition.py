@@ -28,13 +28,13 @@ from wakeful.runtime.claimer import Claiming, Scope
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.duties import Duty, fold_duty, job_types_duty
-from wakeful.runtime.executor import Executing
 from wakeful.runtime.finisher import Finisher
 from wakeful.runtime.flush import Flushing
 from wakeful.runtime.gate import Gate
 from wakeful.runtime.holdings import Holdings
 from wakeful.runtime.lease import Lease
 from wakeful.runtime.membership import Membership
+from wakeful.runtime.preparing import Executing
 from wakeful.runtime.pruner import prune_duty, ring_duty
 from wakeful.runtime.publishing import published
 from wakeful.runtime.reaper import backstop_duty

@@ -34,9 +34,10 @@ from wakeful.runtime.beat import Beating, beat_once
 from wakeful.runtime.claimer import claim_round
 from wakeful.runtime.conclusion import Conclusion, Landing
 from wakeful.runtime.crew import Crew
-from wakeful.runtime.executor import execute, progress_of
+from wakeful.runtime.executor import execute
 from wakeful.runtime.holdings import Holding
 from wakeful.runtime.lease import suspended_clock
+from wakeful.runtime.preparing import progress_of
 from wakeful.runtime.worker import outcome_of_given_up
 from wakeful.store import instances
 from wakeful.store.database import Database, open_database

@@ -16,8 +16,9 @@ from wakeful.errors import JobCancelled, JobInterrupted, LeaseLost
 from wakeful.runtime.attempts import Attempt
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.crew import Crew
-from wakeful.runtime.executor import Executing, delay_after, execute
+from wakeful.runtime.executor import execute
 from wakeful.runtime.finisher import Finisher
+from wakeful.runtime.preparing import Executing, delay_after
 
 OVERLAP_NOTE: Final = "its code would not end and may still run"
 

@@ -1,0 +1,189 @@
+"""What stands ready before a handler is called: its handler, its checked payload, and what it is given.
+
+Invariant: what is wrong with the type or the payload is an outcome at once, and no handler is called for it. Calling,
+and what follows, is the executor's.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from wakeful.core import backoff, jsontext
+from wakeful.core.outcome import ErrorEntry, Failed, Outcome
+from wakeful.core.pace import Pace
+from wakeful.core.settings import JobSettings
+from wakeful.core.text import clean, describe_exception
+from wakeful.errors import InvalidPayload, UnknownJobType
+from wakeful.handlers.context import JobContext
+from wakeful.handlers.control import AttemptControl
+from wakeful.handlers.handler import Handler
+from wakeful.handlers.progress import Progress
+from wakeful.handlers.resources import Resources
+from wakeful.handlers.steps import ProgressPort
+from wakeful.handlers.threads import ThreadPool
+from wakeful.handlers.trailing import TrailingWrites
+from wakeful.runtime.attempts import Attempts
+from wakeful.runtime.conclusion import Conclusion
+from wakeful.runtime.holdings import Holding
+from wakeful.runtime.lease import Lease
+from wakeful.runtime.reporter import Reporter
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.job_log import JobNames, LineBuffer, job_logger
+
+MESSAGE_BYTES: Final = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executing:
+    """What executing an attempt needs. `submit` hands its conclusion over; `landed` is told what became of it."""
+
+    find: Callable[[str], Handler]
+    resources: Resources
+    threads: ThreadPool
+    attempts: Attempts
+    reporter: Reporter
+    trailing: TrailingWrites
+    lease: Lease
+    pace: Pace
+    settings: JobSettings
+    telemetry: Telemetry
+    submit: Callable[[Conclusion], None]
+    deadline: float | None = None
+    backoff: Callable[[int], float] | None = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Prepared:
+    """A job that can be called: its handler, its typed payload, and what the handler is given."""
+
+    handler: Handler
+    payload: object
+    context: JobContext
+    progress: Progress
+    control: AttemptControl
+    lines: LineBuffer
+    names: JobNames
+
+
+def prepare(executing: Executing, holding: Holding) -> Prepared | Outcome:
+    """Find the handler and check the payload; what is wrong with either is an outcome at once."""
+    job = holding.job
+    try:
+        handler = executing.find(job.job_type)
+        raw = jsontext.loads(job.payload_text)
+        payload = handler.bind(raw)
+    except UnknownJobType as error:
+        entry = ErrorEntry(type="UnknownJobType", message=clean(error, MESSAGE_BYTES))
+        return Failed(error=entry, delay=backoff_of(executing, None, job.attempts))
+    except (InvalidPayload, ValueError) as error:
+        entry = ErrorEntry(type="InvalidPayload", message=clean(error, MESSAGE_BYTES))
+        return Failed(error=entry, delay=0.0, retry=False)
+    except Exception as error:  # noqa: BLE001 -- a payload type's own validation may raise anything
+        return Failed(error=describe_exception(error), delay=0.0, retry=False)
+    return _prepared(executing, holding, handler, raw, payload)
+
+
+def _prepared(
+    executing: Executing, holding: Holding, handler: Handler, raw: object, payload: object
+) -> Prepared:
+    job = holding.job
+    control = AttemptControl(deadline_of(executing, holding))
+    progress = progress_of(executing, holding, control, handler.declaration.steps)
+    names = JobNames(
+        job_id=job.job_id, job_type=job.job_type, queue=job.queue, run_no=job.run_no, attempt=job.attempts
+    )
+    lines = LineBuffer(executing.telemetry.redactor)
+    context = JobContext(
+        job,
+        raw if isinstance(raw, dict) else {},
+        ProgressPort(progress, executing.threads.bridge, control),
+        resources=executing.resources.of(handler),
+        log=job_logger(names, lines),
+    )
+    return Prepared(
+        handler=handler,
+        payload=payload,
+        context=context,
+        progress=progress,
+        control=control,
+        lines=lines,
+        names=names,
+    )
+
+
+def progress_of(
+    executing: Executing, holding: Holding, control: AttemptControl, steps: Sequence[str]
+) -> Progress:
+    """The progress of one claim, written by the reporter."""
+    return Progress(
+        _Writer(executing.reporter, holding),
+        control,
+        attempt=holding.job.attempts,
+        steps=steps,
+        database_now=_DatabaseClock(holding),
+        on_mark=executing.trailing.add,
+    )
+
+
+def delay_after(executing: Executing, holding: Holding) -> float:
+    """The backoff after a failed attempt of this job, in seconds."""
+    try:
+        handler: Handler | None = executing.find(holding.job.job_type)
+    except UnknownJobType:
+        handler = None
+    return backoff_of(executing, handler, holding.job.attempts)
+
+
+def backoff_of(executing: Executing, handler: Handler | None, attempts: int) -> float:
+    """The backoff after failed attempt number `attempts`, in seconds; jitter taken off."""
+    if executing.backoff is not None:
+        return executing.backoff(attempts)
+    seconds = backoff.delay(attempts) if handler is None else handler.delay(attempts)
+    return backoff.jittered(seconds, random.random())
+
+
+def deadline_of(executing: Executing, holding: Holding) -> float:
+    """How long the attempt may run, in seconds."""
+    return holding.job.deadline if executing.deadline is None else executing.deadline
+
+
+def identity_of(holding: Holding) -> dict[str, object]:
+    """What every event about this attempt carries."""
+    job = holding.job
+    return {
+        "job_id": str(job.job_id),
+        "job_type": job.job_type,
+        "queue": job.queue,
+        "subject": job.subject,
+        "run_no": job.run_no,
+        "attempt": job.attempts,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Progress of one claim, on its way to the reporter."""
+
+    reporter: Reporter
+    holding: Holding
+
+    async def write(self, document: str) -> bool:
+        return await self.reporter.write(self.holding, document)
+
+    async def available(self) -> None:
+        await self.reporter.available()
+
+
+@dataclass(frozen=True, slots=True)
+class _DatabaseClock:
+    """The database's time, from what it said at the claim and the seconds since (R1)."""
+
+    holding: Holding
+
+    def __call__(self) -> datetime:
+        return self.holding.claimed_at + timedelta(seconds=time.monotonic() - self.holding.received)
