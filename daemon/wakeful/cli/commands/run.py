@@ -15,7 +15,7 @@ def register(commands: Commands) -> None:
         commands,
         "run",
         run,
-        help="run the daemon until SIGTERM or Ctrl-C; a second signal interrupts jobs, a third exits at once",
+        summary="run the daemon until SIGTERM or Ctrl-C; a second signal interrupts jobs, a third exits at once",
         example="wakeful run --handlers myapp.jobs --concurrency 20",
     )
     parser.add_argument(
