@@ -20,6 +20,8 @@ _BUSY: Final = frozenset({"40001", "40P01", "55P03", "57014", "25P03"})
 # Connections, resources, operator intervention, read-only, authentication, I/O: the outage of the process.
 _AWAY_CLASSES: Final = frozenset({"08", "53", "57", "58", "28", "3D", "XX"})
 _AWAY: Final = frozenset({"25006", "42501", "0A000", "26000", "42P05", "55000"})
+# Values, constraints, and values past a limit of the server's, such as JSON nested too deeply.
+_DATA_CLASSES: Final = frozenset({"22", "23", "54"})
 _MISSING: Final = frozenset({"42P01", "3F000", "42883", "42703", "42704"})
 
 
@@ -44,7 +46,7 @@ def _of_server(error: asyncpg.PostgresError, statement: str) -> StoreError | Sch
         return StoreBusy(message)
     if state[:2] in _AWAY_CLASSES or state in _AWAY:
         return StoreUnavailable(message)
-    if state[:2] in {"22", "23"}:
+    if state[:2] in _DATA_CLASSES:
         return DataRefused(message)
     if state in _MISSING:
         return SchemaMismatch(f"the schema does not fit this version of Wakeful ({message}); {MIGRATE_HINT}")
