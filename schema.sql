@@ -144,7 +144,7 @@ create table wakeful.scheduled (
     constraint scheduled_pkey primary key (job_id)
 );
 comment on table wakeful.scheduled is 'Jobs due later: future runs, retries and snoozes; promoted when due';
--- Serves promote_jobs.sql and next_due.sql: the earliest first.
+-- Serves promote_jobs.sql and look_at_due.sql: the earliest first.
 create index scheduled_run_after on wakeful.scheduled (run_after);
 
 create table wakeful.dead (
@@ -1598,6 +1598,27 @@ create view wakeful.jobs as
     left join wakeful.instance i on i.instance_id = j.instance_id and j.status = 'RUNNING'
     left join wakeful.progress p on p.job_id = j.job_id and (p.run_no = j.run_no or j.status <> 'RUNNING');
 comment on view wakeful.jobs is 'One row a job, wherever it is; values at the payload paths that its type calls secret are replaced';
+do $$
+declare
+    described record;
+begin
+    -- A column of the view means what that of the tables does, if nothing else is said here.
+    for described in
+        select v.attname as column_name, coalesce(own.note, col_description(f.attrelid, f.attnum)) as note
+        from pg_attribute v
+        left join pg_attribute f on f.attrelid = 'wakeful.finished'::regclass and f.attname = v.attname
+        left join (values
+            ('status', 'PENDING, RUNNING, DONE, DEAD or CANCELLED'),
+            ('payload', 'What the handler is given, with [secret] at the paths that its type calls secret'),
+            ('lease_until', 'Until when the owner of a running job may be silent'),
+            ('progress', 'Steps and progress: of this run while it runs, else of the last')
+        ) as own (column_name, note) on own.column_name = v.attname
+        where v.attrelid = 'wakeful.jobs'::regclass and v.attnum > 0
+    loop
+        execute format('comment on column wakeful.jobs.%I is %L', described.column_name, described.note);
+    end loop;
+end
+$$;
 
 create function wakeful.job(job_id uuid)
 returns table (
