@@ -15,6 +15,7 @@ from wakeful.aio.shutdown import Shutdown, hold_signals, watch_signals
 from wakeful.composition import Observed
 from wakeful.config import Configuration, hidden_in
 from wakeful.core.settings import Settings
+from wakeful.core.text import only_member
 from wakeful.handlers.loading import load_registry
 from wakeful.handlers.registry import Registry
 from wakeful.starting import Options
@@ -61,14 +62,20 @@ async def run_until_stopped(
     options: Options,
     companion: Companion | None = None,
 ) -> int:
-    """Watch the signals, and live; `companion` runs beside, and is cancelled at the end."""
-    shutdown = Shutdown()
-    async with anyio.create_task_group() as group:
-        await group.start(watch_signals, shutdown, observed.telemetry)
-        if companion is not None:
-            group.start_soon(companion, shutdown, observed)
-        code = await live(settings, registry, observed, shutdown, options)
-        group.cancel_scope.cancel()
+    """Watch the signals, and live; `companion` runs beside, and is cancelled at the end.
+
+    Raises ConfigError and SchemaMismatch as they are, without the groups that they passed through.
+    """
+    shutdown, code = Shutdown(), 0
+    try:
+        async with anyio.create_task_group() as group:
+            await group.start(watch_signals, shutdown, observed.telemetry)
+            if companion is not None:
+                group.start_soon(companion, shutdown, observed)
+            code = await live(settings, registry, observed, shutdown, options)
+            group.cancel_scope.cancel()
+    except BaseExceptionGroup as raised:
+        raise only_member(raised) from None
     return code
 
 

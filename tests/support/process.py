@@ -74,6 +74,12 @@ class Daemon:
         """The port that its HTTP server listens on."""
         return int(str(self.wait_for("http.started")["port"]))
 
+    def close(self) -> None:
+        """Let go of the pipe, once the process has ended."""
+        self._reader.join(5)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
     def _read(self) -> None:
         assert self.process.stdout is not None
         for text in self.process.stdout:
@@ -127,7 +133,7 @@ def running_daemon(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=_die_with_parent,
+        preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, before anything else runs there
     )
     daemon = Daemon(process)
     try:
@@ -137,6 +143,7 @@ def running_daemon(
             process.send_signal(signal.SIGCONT)
             process.kill()
         process.wait(10)
+        daemon.close()
 
 
 def entries(ledger: Path) -> list[Line]:

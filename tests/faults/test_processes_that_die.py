@@ -1,0 +1,176 @@
+"""Daemons that are killed or paused, and servers that restart under them: nothing lost, nothing charged, nobody doubled."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from collections import defaultdict
+from pathlib import Path
+
+from support.cluster import Cluster, make_template
+from support.databases import ClonedDatabase, Connection, cloned_database
+from support.eventually import eventually
+from support.process import entries, running_daemon
+
+QUICK = {
+    "lease.default": "3s",
+    "lease.long": "3s",
+    "lease.beat": "500ms",
+    "reaper.interval": "500ms",
+    "poll.min": "200ms",
+    "poll.max": "500ms",
+    "drain.grace": "2s",
+}
+
+
+async def enqueue(sql: Connection, job_type: str, *, max_attempts: int = 5, **payload: object) -> str:
+    found = await sql.fetchval(
+        "select job_id::text from wakeful.enqueue($1, $2, max_attempts => $3)",
+        job_type,
+        json.dumps(payload),
+        max_attempts,
+    )
+    return str(found)
+
+
+async def counts(sql: Connection) -> dict[str, int]:
+    return {
+        row["status"]: row["n"]
+        for row in await sql.fetch("select status, count(*) as n from wakeful.jobs group by status")
+    }
+
+
+def no_overlap(ledger: Path) -> None:
+    """Each run of a job starts after the one before it has ended or its process has died; judged by run numbers."""
+    starts: dict[str, list[int]] = defaultdict(list)
+    for entry in entries(ledger):
+        if entry["what"] == "START":
+            starts[str(entry["job_id"])].append(int(str(entry["run_no"])))
+    assert all(runs == sorted(set(runs)) for runs in starts.values()), "a run was started twice"
+
+
+async def test_a_daemon_killed_again_and_again_loses_no_job(
+    db: ClonedDatabase, sql: Connection, tmp_path: Path
+) -> None:
+    chance, ledger = random.Random(20), tmp_path / "ledger"
+    jobs = [await enqueue(sql, "probe.sleep", seconds=chance.uniform(0, 0.3)) for _ in range(150)]
+    for number in range(6):
+        with running_daemon(db.dsn, settings=QUICK, ledger=ledger, tag=str(number)) as daemon:
+            daemon.wait_for("job.started", count=chance.randint(1, 25))
+            daemon.send(signal.SIGKILL)
+            daemon.exit_code()
+    with running_daemon(db.dsn, settings=QUICK, ledger=ledger, tag="last") as daemon:
+
+        async def finished() -> int:
+            return (await counts(sql)).get("DONE", 0)
+
+        await eventually(finished, until=lambda done: done == len(jobs), timeout=60)
+        daemon.send(signal.SIGTERM)
+        assert daemon.exit_code() == 0
+    no_overlap(ledger)
+    worst = await sql.fetchrow("select max(attempts) as attempts, max(lost) as lost from wakeful.jobs")
+    assert worst is not None
+    assert worst["attempts"] == 1
+
+
+async def test_a_paused_daemon_finds_its_jobs_taken_and_drops_its_results(
+    db: ClonedDatabase, sql: Connection, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger"
+    job_id = await enqueue(sql, "probe.sleep", seconds=2)
+    with running_daemon(db.dsn, settings=QUICK, ledger=ledger, tag="paused") as paused:
+        paused.wait_for("job.started", job_id=job_id)
+        with running_daemon(db.dsn, settings=QUICK, ledger=ledger, tag="other") as other:
+            other.wait_for("daemon.started")
+            paused.send(signal.SIGSTOP)
+            other.wait_for("job.finished", job_id=job_id, timeout=40)
+            paused.send(signal.SIGCONT)
+
+            paused.wait_for("instance.deposed", timeout=20)
+            paused.wait_for("instance.registered", count=2, timeout=20)
+            paused.wait_for("job.lost", job_id=job_id, timeout=20)
+        later = await enqueue(sql, "probe.ok")
+        paused.wait_for("job.finished", job_id=later)
+        assert len(paused.events("job.lost", job_id=job_id)) == 1
+    row = await sql.fetchrow(
+        "select status, run_no, lost, attempts from wakeful.jobs where job_id = $1::uuid", job_id
+    )
+    assert row is not None
+    assert tuple(row) == ("DONE", 2, 1, 1)
+
+
+async def test_jobs_go_on_through_a_restart_of_the_server(own_cluster: Cluster, tmp_path: Path) -> None:
+    await make_template(own_cluster)
+    ledger = tmp_path / "ledger"
+    async with cloned_database(own_cluster) as db:
+        sql = await db.connect()
+        running = [await enqueue(sql, "probe.sleep", seconds=6) for _ in range(4)]
+        settings = {**QUICK, "lease.default": "8s", "lease.long": "8s"}
+        with running_daemon(db.dsn, settings=settings, ledger=ledger) as daemon:
+            daemon.wait_for("job.started", count=4)
+            own_cluster.postmaster.stop("immediate")
+            daemon.wait_for("database.lost")
+            own_cluster.postmaster.start()
+            for job_id in running:
+                daemon.wait_for("job.finished", job_id=job_id, timeout=30)
+            again = await db.connect()
+            later = await enqueue(again, "probe.ok")
+            daemon.wait_for("job.finished", job_id=later, timeout=10)
+            daemon.send(signal.SIGTERM)
+            assert daemon.exit_code() == 0
+        for job_id in running:
+            row = await again.fetchrow(
+                "select status, run_no, attempts, lost from wakeful.jobs where job_id = $1::uuid", job_id
+            )
+            assert row is not None
+            assert tuple(row) == ("DONE", 1, 1, 0)
+    assert sum(entry["what"] == "START" for entry in entries(ledger)) == 5
+
+
+async def test_many_deploys_in_a_row_kill_no_job(db: ClonedDatabase, sql: Connection) -> None:
+    job_id = await enqueue(sql, "probe.sleep", max_attempts=3, seconds=600)
+    for _ in range(5):
+        with running_daemon(db.dsn, settings={**QUICK, "drain.grace": "100ms"}) as daemon:
+            daemon.wait_for("job.started", job_id=job_id)
+            daemon.send(signal.SIGTERM)
+            assert daemon.exit_code() == 0
+    row = await sql.fetchrow(
+        "select status, attempts, handed_back, run_no from wakeful.jobs where job_id = $1::uuid", job_id
+    )
+    assert row is not None
+    assert tuple(row) == ("PENDING", 0, 5, 5)
+    assert await sql.fetchval("select count(*) from wakeful.alert_outbox where kind = 'never_finishes'") == 1
+
+
+async def test_a_listener_that_is_killed_listens_again_at_once(db: ClonedDatabase, sql: Connection) -> None:
+    slow = {"poll.min": "60s", "poll.max": "60s"}
+    with running_daemon(db.dsn, settings=slow) as daemon:
+        daemon.wait_for("listener.connected")
+        killed = await sql.fetchval(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+            " where datname = current_database() and application_name like 'wakeful%' and query ilike 'listen%'"
+        )
+        assert killed == 1
+        daemon.wait_for("listener.connected", count=2, timeout=10)
+        job_id = await enqueue(sql, "probe.ok")
+        daemon.wait_for("job.finished", job_id=job_id, timeout=10)
+
+
+async def test_terminated_connections_cost_no_attempt(db: ClonedDatabase, sql: Connection) -> None:
+    jobs = [await enqueue(sql, "probe.sleep", seconds=0.2) for _ in range(60)]
+    with running_daemon(db.dsn, settings=QUICK) as daemon:
+        for _ in range(8):
+            daemon.wait_for("job.started", count=len(daemon.events("job.started")) + 3)
+            await sql.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and application_name like 'wakeful%'"
+            )
+
+        async def finished() -> int:
+            return (await counts(sql)).get("DONE", 0)
+
+        await eventually(finished, until=lambda done: done == len(jobs), timeout=60)
+        daemon.send(signal.SIGTERM)
+        assert daemon.exit_code() == 0
+    assert await sql.fetchval("select max(attempts) from wakeful.jobs") == 1
