@@ -18,7 +18,8 @@ _QUERIES: Final = (
        from pg_class c where c.relnamespace = 'wakeful'::regnamespace and c.relkind in ('r', 'p', 'v', 'S', 'c')""",
     # columns, in their order
     """select format('column %s.%s %s: %s %s %s default %s identity %s',
-                     c.relname, lpad(a.attnum::text, 3, '0'), a.attname, format_type(a.atttypid, a.atttypmod), case when a.attnotnull then 'not null' else 'null' end,
+                     c.relname, lpad(a.attnum::text, 3, '0'), a.attname,
+                     format_type(a.atttypid, a.atttypmod), case when a.attnotnull then 'not null' else 'null' end,
                      a.attstorage, coalesce(pg_get_expr(d.adbin, d.adrelid), '-'), a.attidentity)
        from pg_class c
        join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped

@@ -1,7 +1,7 @@
 """A pooler in transaction mode as far as LISTEN can tell: it takes every statement, and hands on no notification.
 
-What pgbouncer 1.18 was seen to do, as bytes: the key that it gives a client names no backend of the server, and messages
-of type 'A' (NotificationResponse) end here. Everything else passes.
+What pgbouncer 1.18 was seen to do, as bytes: the key that it gives a client names no backend of the server, and
+messages of type 'A' (NotificationResponse) end here. Everything else passes.
 """
 
 from __future__ import annotations

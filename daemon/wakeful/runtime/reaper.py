@@ -42,6 +42,7 @@ class Reaping:
     lost_limit: int = _REAPER.lost_limit
     watch: Watch | None = None
     clock: ServerClock = field(default_factory=ServerClock)
+    now: Callable[[], float] = suspended_clock
     # By instance: the beat, and how many of its leases were past, of the last sweep of a silent one.
     swept: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -72,15 +73,20 @@ async def run_reaper(
     )
     async for _ in every(interval, stop):
         turned()
-        try:
-            rescued = await reap(reaping, stop)
-        except StoreUnavailable:
-            if reaping.watch is not None:
-                reaping.watch.restart()
-            await database.available(stop)
-            continue
+        rescued = await take_turn(reaping, stop)
         if rescued:
             on_rescued(rescued)
+
+
+async def take_turn(reaping: Reaping, stop: anyio.Event) -> list[Rescued]:
+    """Reap; where contact with the database is lost, wait for it, and watch anew (I1)."""
+    try:
+        return await reap(reaping, stop)
+    except StoreUnavailable:
+        if reaping.watch is not None:
+            reaping.watch.restart()
+        await reaping.database.available(stop)
+        return []
 
 
 async def reap_once(
@@ -150,9 +156,9 @@ def backstop_duty(
 
 
 async def _look(reaping: Reaping) -> tuple[list[Sight], dict[int, float]]:
-    asked_at = suspended_clock()
+    asked_at = reaping.now()
     sights = await upkeep.look_at_instances(reaping.database)
-    answered_at = suspended_clock()
+    answered_at = reaping.now()
     if sights:
         reaping.clock.look(sights[0].server_clock, asked_at=asked_at, answered_at=answered_at)
     if reaping.watch is None:

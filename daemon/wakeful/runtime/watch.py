@@ -69,17 +69,16 @@ class Watch:
 class ServerClock:
     """How far the server's clock has jumped ahead while it was watched: so much later are its deadlines believed."""
 
-    __slots__ = ("_ahead", "jumped")
+    __slots__ = ("_most_ahead", "jumped")
 
     def __init__(self) -> None:
         self.jumped = 0.0
-        self._ahead: float | None = None
+        self._most_ahead: float | None = None
 
     def look(self, server: float, *, asked_at: float, answered_at: float) -> None:
         """Take in the server's time, in seconds, of a statement sent and answered at these times of ours."""
-        ahead = server - answered_at
-        if self._ahead is not None:
-            jump = ahead - self._ahead
-            if jump > _JUMP_SECONDS + (answered_at - asked_at):
-                self.jumped += jump
-        self._ahead = ahead
+        # The server read its clock somewhere between: only what can't be the way of two messages is a jump.
+        if self._most_ahead is not None:
+            jump = server - answered_at - self._most_ahead
+            self.jumped += jump if jump > _JUMP_SECONDS else 0.0
+        self._most_ahead = server - asked_at
