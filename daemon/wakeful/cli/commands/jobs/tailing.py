@@ -7,6 +7,7 @@ tail as little as it ends a job.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -136,7 +137,7 @@ async def _look(database: Database, watch: Watch, job_ids: list[UUID], *, as_jso
     rows = await reads.watch_jobs(database, wanted)
     for change in watch.changes(rows):
         show(_json(change) if as_json else _text(change))
-        sys.stdout.flush()
+    sys.stdout.flush()
     _tell_gone(watch, set(wanted) - {row["job_id"] for row in rows})
 
 
