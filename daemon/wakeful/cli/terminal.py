@@ -43,7 +43,7 @@ def to_json(value: object) -> str:
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None) -> list[str]:
     """Give lines of aligned columns; where a `width` is given, the last column is cut so that lines fit into it."""
     cells = [tuple(headings), *(tuple(visible(cell) for cell in row) for row in rows)]
-    widths = [max(_width(row[column]) for row in cells) for column in range(len(headings) - 1)]
+    widths = [max(width_of(row[column]) for row in cells) for column in range(len(headings) - 1)]
     room = None if width is None else width - sum(widths) - len(_GAP) * len(widths)
     return [_line(row, widths, room) for row in cells]
 
@@ -73,30 +73,19 @@ def say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return _NAMED.get(code, f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
-
-
-def _line(row: Sequence[str], widths: Sequence[int], room: int | None) -> str:
-    *cells, last = row
-    padded = [cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
-    shown = last if room is None else _cut(last, max(room, _NARROWEST_LAST_COLUMN))
-    return _GAP.join([*padded, shown]).rstrip()
-
-
-def _cut(text: str, width: int) -> str:
-    if _width(text) <= width:
+def cut(text: str, width: int) -> str:
+    """Give a text that takes at most so many columns; where some of it is left out, it ends in "…"."""
+    if width_of(text) <= width:
         return text
     kept = ""
     for character in text:
-        if _width(kept + character) > width - 1:
+        if width_of(kept + character) > width - 1:
             break
         kept += character
     return f"{kept}…"
 
 
-def _width(text: str) -> int:
+def width_of(text: str) -> int:
     """Columns of a terminal that a text takes: wide characters two, combining ones none."""
     if text.isascii():
         return len(text)
@@ -104,3 +93,15 @@ def _width(text: str) -> int:
         0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1
         for one in text
     )
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return _NAMED.get(code, f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def _line(row: Sequence[str], widths: Sequence[int], room: int | None) -> str:
+    *cells, last = row
+    padded = [cell + " " * (width - width_of(cell)) for cell, width in zip(cells, widths, strict=True)]
+    shown = last if room is None else cut(last, max(room, _NARROWEST_LAST_COLUMN))
+    return _GAP.join([*padded, shown]).rstrip()
