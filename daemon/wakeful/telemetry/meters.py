@@ -161,12 +161,16 @@ METERS: Final[tuple[Meter, ...]] = (
               events=(events.OUTBOX_DELIVERED,), buckets=SHORT_SECONDS, labels=("sink",)),
     # What is read from the database, now and then: the same in every instance.
     Age(name="wakeful_database_gauges_age_seconds", help="Since the gauges below were read from the database."),
-    Gauge(name="wakeful_queue_jobs", help="Jobs by queue and status.", labels=("queue", "status")),
+    Gauge(name="wakeful_queue_jobs", labels=("queue", "status"),
+          help="Jobs: PENDING (due), SCHEDULED (due later), RUNNING, DEAD; counting stops at 5000 a lane."),
     Gauge(name="wakeful_queue_oldest_due_seconds", help="For how long the oldest due job has waited.",
           labels=("queue",), fold="max"),
     Gauge(name="wakeful_instances", help="Instances by state.", labels=("state",)),
     Gauge(name="wakeful_alerts_open", help="Open alerts by kind.", labels=("kind",)),
     Gauge(name="wakeful_outbox_pending", help="Deliveries that wait."),
     Gauge(name="wakeful_outbox_oldest_seconds", help="For how long the oldest one has waited."),
+    Gauge(name="wakeful_ready_dead_rows", help="Dead row versions in the hot table that vacuum has not removed yet."),
+    Gauge(name="wakeful_database_oldest_snapshot_seconds",
+          help="Age of the oldest transaction that keeps dead rows from being removed, where this role may see it."),
 )
 # fmt: on
