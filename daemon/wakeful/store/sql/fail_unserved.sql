@@ -11,9 +11,9 @@ with lane as materialized (
 due as materialized (
     select r.ctid as row_id, r.dedupe_key, r.job_id
     from wakeful.ready r
-    where r.lane_id = $1 and r.owner is null and exists (select from lane)
+    where r.lane_id = $1 and coalesce(r.owner < 0, true) and exists (select from lane)
     order by r.lane_id, r.pos
-    limit $2
+    limit (select $2::bigint)
     for update of r skip locked
 ),
 held as materialized (
@@ -25,9 +25,13 @@ held as materialized (
         where k.key = d.dedupe_key and k.job_id = d.job_id
         for update skip locked
     ) as k on true
-    where d.dedupe_key is null
-       or k.locked
-       or not exists (select from wakeful.dedupe o where o.key = d.dedupe_key and o.job_id = d.job_id)
+    left join lateral (
+        select true as locked
+        from wakeful.dedupe o
+        where k.locked is null and o.key = d.dedupe_key and o.job_id = d.job_id
+        limit 1
+    ) as elsewhere on true
+    where elsewhere.locked is null
 ),
 gone as (
     delete from wakeful.ready r

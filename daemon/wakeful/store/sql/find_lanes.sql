@@ -1,4 +1,5 @@
 -- The lanes with something to claim, each by its first claimable job: one non-locking statement, never one a lane.
+-- "Nobody owns it" is written as in claim_jobs: no statistics make the planner gather and sort a lane.
 -- $1 the job types that this instance serves (null: every type)   $2 its queues (null: every queue)
 with recursive present (lane_id) as (
     (select r.lane_id from wakeful.ready r order by r.lane_id limit 1)
@@ -14,7 +15,7 @@ from present p
 cross join lateral (
     select r.pos, r.job_type, r.queue, r.priority, r.limit_key, r.lost, r.run_after
     from wakeful.ready r
-    where r.lane_id = p.lane_id and r.owner is null
+    where r.lane_id = p.lane_id and coalesce(r.owner < 0, true)
     order by r.pos
     limit 1
 ) as head

@@ -13,7 +13,7 @@ unserved as (
     cross join lateral (
         select r.queue, r.priority, r.job_type, r.limit_key, r.lost
         from wakeful.ready r
-        where r.lane_id = p.lane_id and r.owner is null
+        where r.lane_id = p.lane_id and coalesce(r.owner < 0, true)
         order by r.pos
         limit 1
     ) as head

@@ -22,9 +22,13 @@ held as materialized (
         where k.key = r.dedupe_key and k.job_id = r.job_id
         for update skip locked
     ) as k on true
-    where r.dedupe_key is null
-       or k.locked
-       or not exists (select from wakeful.dedupe d where d.key = r.dedupe_key and d.job_id = r.job_id)
+    left join lateral (
+        select true as locked
+        from wakeful.dedupe d
+        where k.locked is null and d.key = r.dedupe_key and d.job_id = r.job_id
+        limit 1
+    ) as elsewhere on true
+    where elsewhere.locked is null
 ),
 gone as (
     delete from wakeful.ready r
