@@ -100,6 +100,8 @@ async def test_no_database_a_dead_one_and_one_without_a_schema_are_told_apart(cl
         "postgresql://u:s3cr3t@127.0.0.1:1/x",
         "postgresql://u:s3cr3t@[::1/x",
         "postgresql:///x?password=s3cr3t&port=1",
+        "postgresql://u:s3cr3t#x@127.0.0.1:1/x",
+        "postgresql://u:s3cr3t/x@127.0.0.1:1/x",
     ],
 )
 def test_no_password_is_ever_shown(

@@ -15,7 +15,7 @@ import pytest
 from support import factories
 from support.commands import PROGRAM, environment, lines_of, running_command, wakeful
 from support.databases import ClonedDatabase, Connection
-from support.eventually import eventually
+from support.proxy import Mode, Proxy
 
 NASTY = "서울 ✓ \x1b[2J\x1b]0;owned\x07\r\nfake line \u202eevil\x9b31m"
 
@@ -205,17 +205,23 @@ async def test_tail_without_ids_shows_whatever_runs_until_ctrl_c(db: ClonedDatab
             await process.stderr.receive()
 
 
-async def test_tail_waits_through_an_outage(db: ClonedDatabase, sql: Connection) -> None:
+async def test_tail_waits_through_an_outage(db: ClonedDatabase, sql: Connection, proxy: Proxy) -> None:
     job_id = await factories.job_in(sql, "RUNNING")
-    async with running_command("jobs", "tail", job_id, db=db) as process:
+    through = ("--database", proxy.dsn(db.name))
+    async with running_command("jobs", "tail", job_id, *through, db=db) as process:
         lines = lines_of(process)
         await lines.next()
-        await eventually(lambda: sql.fetchval(_CUT), timeout=10)
+        proxy.set(Mode.REFUSE)
+        proxy.reset()
+        assert process.stderr is not None
+        with anyio.fail_after(20):
+            assert b"the database is away, waiting for it" in await process.stderr.receive()
+        proxy.set(Mode.PASS)
         await _progress(sql, job_id, ("fetch", "running", 10, None))
         assert (await lines.next()).endswith("fetch running 10 %")
         await factories.finish(sql, job_id)
         assert (await lines.next()).endswith("DONE")
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             assert await process.wait() == 0
 
 
@@ -305,12 +311,6 @@ async def test_a_reader_that_goes_away_is_no_failure(
     assert ended.returncode == 0
     assert ended.stdout.startswith(b"JOB ID")
     assert (tmp_path / "err").read_text() == ""
-
-
-_CUT = """
-select count(pg_terminate_backend(pid)) from pg_stat_activity
-where datname = current_database() and application_name = 'wakeful cli'
-"""
 
 
 async def _progress(

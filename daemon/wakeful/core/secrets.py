@@ -21,7 +21,8 @@ SHORTEST_PATH: Final = 8  # the path of a webhook that is a key; "/" or "/hook" 
 
 _PASSWORD_KEYS: Final = frozenset({"password", "sslpassword", "passwd"})
 _PASSWORD_OPTION: Final = re.compile(r"(?<=[?&])((?:ssl)?password|passwd)=[^&#]*", re.IGNORECASE)
-_USER_INFO: Final = re.compile(r"(?<=://)([^/?#]*)@")
+# Up to the last @: a password in which / ? # were not written in percent form is hidden all the same.
+_USER_INFO: Final = re.compile(r"(?<=://)(.*)@", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

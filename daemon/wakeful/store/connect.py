@@ -23,6 +23,9 @@ Connection = asyncpg.Connection
 
 CLOSE_SECONDS: Final = 0.5
 _UNSUPPORTED_PARAMETER: Final = "unsupported startup parameter"
+_UNREADABLE: Final = (
+    "connect: the DSN can't be read; write special characters of a password in percent form, # as %23"
+)
 _SERVER: Final = """
 select pg_backend_pid() as pid, pg_postmaster_start_time() as started_at, pg_is_in_recovery() as standby,
        current_setting('transaction_read_only') = 'on' as read_only,
@@ -135,6 +138,9 @@ async def _discard(connection: Connection) -> None:
 
 
 def _unavailable(error: Exception) -> StoreUnavailable:
+    if isinstance(error, ValueError) and not isinstance(error, asyncpg.InterfaceError):
+        # Its text repeats the part of the DSN that could not be read, and that may be a piece of the password.
+        return StoreUnavailable(_UNREADABLE)
     ours = translated(error, "connect")
     if isinstance(ours, StoreUnavailable):
         return ours
