@@ -5,7 +5,7 @@ Invariant: signals are held before anything else happens, so that none is lost h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, TextIO
 
@@ -27,9 +27,6 @@ from wakeful.telemetry.health import Health
 from wakeful.telemetry.logging import configure_logging, log_subscriber
 from wakeful.telemetry.metrics import Metrics
 from wakeful.telemetry.redaction import Redactor
-
-# What runs beside the daemon in its process and ends with it, such as the demo's own parts.
-Companion = Callable[[Shutdown, Observed], Coroutine[Any, Any, None]]
 
 
 def observe(settings: Settings, *, stream: TextIO | None = None) -> Observed:
@@ -56,23 +53,24 @@ def run_process(configuration: Configuration, options: Options) -> int:
 
 
 async def run_until_stopped(
-    settings: Settings,
-    registry: Registry,
-    observed: Observed,
-    options: Options,
-    companion: Companion | None = None,
+    settings: Settings, registry: Registry, observed: Observed, options: Options
 ) -> int:
-    """Watch the signals, and live; `companion` runs beside, and is cancelled at the end.
+    """Watch the signals, and live. Raises ConfigError and SchemaMismatch."""
+    return await with_signals(
+        lambda shutdown: live(settings, registry, observed, shutdown, options), observed.telemetry
+    )
 
-    Raises ConfigError and SchemaMismatch as they are, without the groups that they passed through.
+
+async def with_signals(body: Callable[[Shutdown], Awaitable[int]], telemetry: Telemetry) -> int:
+    """Run `body` with a shutdown that the stop signals ask for; gives its exit code.
+
+    What it raises comes out as it is, without the groups that it passed through.
     """
     shutdown, code = Shutdown(), 0
     try:
         async with anyio.create_task_group() as group:
-            await group.start(watch_signals, shutdown, observed.telemetry)
-            if companion is not None:
-                group.start_soon(companion, shutdown, observed)
-            code = await live(settings, registry, observed, shutdown, options)
+            await group.start(watch_signals, shutdown, telemetry)
+            code = await body(shutdown)
             group.cancel_scope.cancel()
     except BaseExceptionGroup as raised:
         raise only_member(raised) from None
