@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
@@ -25,7 +26,15 @@ BATCH: Final = 500
 POLL_SECONDS: Final = 5.0
 PACE_SECONDS: Final = 0.02
 _SHORTEST_REST: Final = 0.001
-_CONTENDED_REST: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What one look came to, how many seconds to wait for the next one, and how many jobs that one leaves out."""
+
+    jobs: int
+    wait: float
+    skip: int = 0
 
 
 async def run_promoter(
@@ -40,30 +49,32 @@ async def run_promoter(
 ) -> None:
     """Promote until `stop` is set; looks at least every `poll` seconds, and soon after each ring of `wakeup`."""
     telemetry = telemetry or database.telemetry
+    skip = 0
     while not stop.is_set():
         turned()
         looked_at = time.monotonic()
         try:
-            jobs, wait = await promote_due(database, poll=poll)
+            turn = await promote_due(database, poll=poll, skip=skip)
         except StoreUnavailable:
             await database.available(stop)
             continue
-        if jobs:
-            telemetry.emit(JOBS_PROMOTED, jobs=jobs)
-            on_promoted(jobs)
-        await rest(stop, wakeup, wait)
+        skip = turn.skip
+        if turn.jobs:
+            telemetry.emit(JOBS_PROMOTED, jobs=turn.jobs)
+            on_promoted(turn.jobs)
+        await rest(stop, wakeup, turn.wait)
         # Rings come as fast as producers commit; looks need not.
-        await pause(stop, min(wait, PACE_SECONDS) - (time.monotonic() - looked_at))
+        await pause(stop, min(turn.wait, PACE_SECONDS) - (time.monotonic() - looked_at))
 
 
-async def promote_due(database: Database, *, poll: float = POLL_SECONDS) -> tuple[int, float]:
-    """Promote one batch of what is due; gives how many jobs, and the seconds until the next look, at most `poll`."""
-    due = await upkeep.look_at_due(database, BATCH)
+async def promote_due(database: Database, *, poll: float = POLL_SECONDS, skip: int = 0) -> Turn:
+    """Promote one batch of what is due, the first `skip` jobs left out; looks again after at most `poll` seconds."""
+    due = await upkeep.look_at_due(database, BATCH, skip=skip)
     promoted = 0
     for lane_id, job_ids in due.lanes.items():
         promoted += await upkeep.promote(database, lane_id, job_ids)
     if sum(len(job_ids) for job_ids in due.lanes.values()) == BATCH:
-        # There may be more; where nothing came, another instance is at these very rows.
-        return promoted, 0.0 if promoted else _CONTENDED_REST
+        # There may be more. Where nothing came, somebody is at these very rows: they delay no other.
+        return Turn(jobs=promoted, wait=0.0, skip=0 if promoted else skip + BATCH)
     wait = poll if due.next_in is None else min(poll, max(_SHORTEST_REST, due.next_in))
-    return promoted, wait
+    return Turn(jobs=promoted, wait=wait)

@@ -141,9 +141,9 @@ async def note_sweep(database: Database, *, clean: Sequence[int], found: Sequenc
     return [row["instance_id"] for row in await database.fetch("note_sweep", clean, found)]
 
 
-async def look_at_due(database: Database, limit: int) -> Due:
-    """What is due in scheduled, at most `limit` jobs."""
-    rows = await database.fetch("look_at_due", limit)
+async def look_at_due(database: Database, limit: int, *, skip: int = 0) -> Due:
+    """What is due in scheduled, at most `limit` jobs, the first `skip` left out."""
+    rows = await database.fetch("look_at_due", limit, skip)
     lanes = {row["lane_id"]: row["job_ids"] for row in rows if row["lane_id"] is not None}
     return Due(lanes=lanes, next_in=rows[0]["seconds"])
 

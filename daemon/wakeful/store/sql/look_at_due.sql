@@ -1,11 +1,12 @@
 -- The next jobs of scheduled that are due, by lane, and the seconds until the next one after those: by the server's clock,
--- so that the daemon's own does not matter. Locks nothing. One row at least.   $1 at most so many jobs
+-- so that the daemon's own does not matter. Locks nothing. One row at least.   $1 at most so many jobs   $2 after so many
 -- The time is read once, in a query of its own: a volatile function could not be looked up in the index.
 with due as materialized (
     select s.lane_id, s.job_id
     from wakeful.scheduled s
     where s.run_after <= (select clock_timestamp())
     order by s.run_after
+    offset $2
     limit $1
 ),
 next as (
