@@ -46,7 +46,9 @@ def run_process(configuration: Configuration, options: Options) -> int:
     settings = configuration.settings
     observed = observe(settings)
     path = None if configuration.path is None else str(configuration.path)
-    overrides = sorted(name for name, origin in configuration.origins.items() if origin.kind != "file")
+    overrides = sorted(
+        name for name, origin in configuration.origins.items() if origin.kind in ("environment", "flag")
+    )
     observed.telemetry.emit(CONFIG_LOADED, path=path, overrides=overrides)
     registry = load_registry(settings.handlers)
     return run_loop(lambda: run_until_stopped(settings, registry, observed, options), observed.telemetry)
