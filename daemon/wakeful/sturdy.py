@@ -1,4 +1,4 @@
-"""An event loop that no handler can stop: `sys.exit()` in a task or a callback of a handler's ends that, not the daemon.
+"""An event loop that no handler can stop: `sys.exit()` in a task or callback of a handler's ends that, not the daemon.
 
 asyncio lets SystemExit and KeyboardInterrupt out of the loop wherever they are raised (R8). Signals are not ours to
 lose: they are handled in `aio.shutdown` and raise nothing.
@@ -13,14 +13,22 @@ from importlib import util
 
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import EXIT_REFUSED
+from wakeful.telemetry.job_log import in_attempt
 
 
 def sturdy_loop(telemetry: Telemetry) -> asyncio.AbstractEventLoop:
     """Give a new event loop, uvloop's where that is installed, that goes on after a SystemExit."""
     loop = _new_loop()
-    run_forever = loop.run_forever
-    loop.run_forever = partial(_run_on, run_forever, telemetry)  # type: ignore[method-assign]
+    loop.run_forever = partial(_run_on, loop.run_forever, telemetry)  # type: ignore[method-assign]
+    loop.stop = partial(_stop, loop.stop, telemetry)  # type: ignore[method-assign]
     return loop
+
+
+def _stop(stop: Callable[[], None], telemetry: Telemetry) -> None:
+    if in_attempt():
+        telemetry.emit(EXIT_REFUSED, error="loop.stop()")
+    else:
+        stop()
 
 
 def _run_on(run_forever: Callable[[], None], telemetry: Telemetry) -> None:

@@ -136,7 +136,8 @@ async def _support(parts: Parts, life: Life, url: str | None) -> None:
         run(lambda: run_membership(parts.membership, over))
         run(lambda: listen(parts, over))
         run(lambda: identify(parts, over))
-        run(lambda: dispatch(parts, over))
+        if not life.options.guest:
+            run(lambda: dispatch(parts, over))
         if await registered(parts, life.shutdown):
             await _work(parts, life, url)
         hurry_writes(parts)
@@ -155,7 +156,7 @@ async def _work(parts: Parts, life: Life, url: str | None) -> None:
             run(lambda: run_worker(parts.executing, parts.crew, parts.finisher))
         run(lambda: claim(parts, quiet))
         run(lambda: put_back_stale(parts, quiet))
-        start_upkeep(parts, run, quiet)
+        start_upkeep(parts, run, quiet, as_guest=life.options.guest)
         if life.options.until_empty:
             run(lambda: stop_when_empty(parts, life.shutdown))
         enter(parts.observed, "serve")
@@ -177,10 +178,11 @@ async def _end_in_spite_of(parts: Parts, life: Life, stuck: Sequence[str]) -> No
     telemetry = parts.observed.telemetry
     telemetry.emit(THREAD_ABANDONED, jobs=stuck)
     hurry_writes(parts)
-    with anyio.move_on_after(FLUSH_SECONDS):
-        await flush_outbox(
-            parts.upkeep, parts.sinks, FLUSH_SECONDS, telemetry=telemetry, settings=parts.settings.outbox
-        )
+    if not life.options.guest:
+        with anyio.move_on_after(FLUSH_SECONDS):
+            await flush_outbox(
+                parts.upkeep, parts.sinks, FLUSH_SECONDS, telemetry=telemetry, settings=parts.settings.outbox
+            )
     await retire(parts)
     seconds = round(time.monotonic() - life.began, 1)
     telemetry.emit(DAEMON_STOPPED, exit_code=EXIT_CRASH, seconds=seconds)

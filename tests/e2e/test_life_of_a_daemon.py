@@ -294,3 +294,15 @@ async def test_no_exit_of_a_handler_ends_the_daemon(db: ClonedDatabase, sql: Con
         assert daemon.events("exit.refused")
         daemon.send(signal.SIGTERM)
         assert daemon.exit_code() == 0
+
+
+async def test_a_handler_that_poisons_its_worker_costs_no_worker(db: ClonedDatabase, sql: Connection) -> None:
+    jobs = [await enqueue(sql, "probe.poison") for _ in range(5)]
+    with running_daemon(db.dsn, settings={"worker.concurrency": "2"}) as daemon:
+        for job_id in jobs:
+            daemon.wait_for("job.finished", job_id=job_id)
+        after = [await enqueue(sql, "probe.ok") for _ in range(5)]
+        for job_id in after:
+            daemon.wait_for("job.finished", job_id=job_id)
+        daemon.send(signal.SIGTERM)
+        assert daemon.exit_code() == 0

@@ -12,6 +12,8 @@ import os
 import time
 from pathlib import Path
 
+import anyio
+
 from wakeful import Discard, Fail, JobContext, RateLimited, Registry, Retry, Snooze
 
 registry = Registry()
@@ -147,3 +149,14 @@ async def leave_elsewhere(job: JobContext) -> object:
 
 def _exit() -> None:
     raise SystemExit(4)
+
+
+@registry.job("probe.poison")
+async def poison(job: JobContext) -> object:
+    """Leave the worker's task in a state that nothing recovers: a scope entered, cancelled, and never left."""
+    note(job, "START")
+    scope = anyio.CancelScope()
+    scope.__enter__()
+    scope.cancel()
+    asyncio.get_running_loop().stop()
+    return None

@@ -36,7 +36,7 @@ class Attempt:
 
     holding: Holding
     control: AttemptControl
-    worker: asyncio.Task[object]
+    task: asyncio.Task[object]
     on_loop: bool
     deadline: float
     grace: float
@@ -82,9 +82,9 @@ class Attempts:
         """A handler is about to be called."""
         self.running[attempt.holding.key] = attempt
 
-    def end(self, attempt: Attempt) -> None:
-        """The handler has ended: nothing is delivered to its worker any more."""
-        self.running.pop(attempt.holding.key, None)
+    def end(self, holding: Holding) -> None:
+        """The handler has ended, or never began: nothing is delivered to its task any more."""
+        self.running.pop(holding.key, None)
         if not self.running:
             self._none_left.set()
 
@@ -122,10 +122,10 @@ def ask(attempt: Attempt, reason: StopReason) -> None:
 
 
 def deliver(attempt: Attempt) -> None:
-    """Cancel what the handler waits for. A thread can't be: it looks at `job.cancelled`."""
+    """Cancel what the handler waits for. A thread can't be cancelled: it looks at `job.cancelled`."""
     attempt.delivered = time.monotonic()
     if attempt.on_loop:
-        attempt.worker.cancel()
+        attempt.task.cancel()
 
 
 async def run_overseer(attempts: Attempts, overseeing: Overseeing, stop: anyio.Event) -> None:

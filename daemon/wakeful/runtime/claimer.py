@@ -19,7 +19,7 @@ from wakeful.aio.wakeup import Wakeup
 from wakeful.core.pace import Pace
 from wakeful.core.settings import PollSettings
 from wakeful.core.turns import Demand, Turns
-from wakeful.errors import StoreUnavailable
+from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, Owner, new_token
@@ -80,7 +80,8 @@ async def run_claimer(
         try:
             again, found = await claim_round(claiming)
         except StoreUnavailable as error:
-            claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
+            if isinstance(error, StoreBusy):  # an outage is told once, for all that it touches
+                claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
             await claiming.database.available(stop)
             continue
         if again:

@@ -6,9 +6,9 @@ and tried again when it is next due, and stops no other. What the duties do is s
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -31,7 +31,7 @@ class Duty:
 
     name: str
     interval: float
-    perform: Callable[[anyio.Event], Awaitable[None]]
+    perform: Callable[[anyio.Event], Coroutine[Any, Any, None]]
 
 
 async def run_duties(

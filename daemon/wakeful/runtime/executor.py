@@ -10,15 +10,13 @@ import asyncio
 import time
 from collections.abc import Callable
 
-import anyio.lowlevel
-
 from wakeful.core.outcome import HandedBack, Outcome
 from wakeful.errors import JobInterrupted, StoreError
 from wakeful.handlers.invoke import Answer, Raised, invoke
 from wakeful.runtime.attempts import Attempt, ask
 from wakeful.runtime.conclusion import Conclusion, Landing
 from wakeful.runtime.holdings import Holding
-from wakeful.runtime.own_context import InOwnContext, swallow_cancellation
+from wakeful.runtime.own_task import ended, own_task
 from wakeful.runtime.preparing import (
     Executing,
     Prepared,
@@ -27,7 +25,7 @@ from wakeful.runtime.preparing import (
     identity_of,
     prepare,
 )
-from wakeful.runtime.verdict import Circumstances, verdict
+from wakeful.runtime.verdict import Circumstances, verdict, without_secrets
 from wakeful.telemetry.events import JOB_STARTED, JOB_UNSTUCK, LEASE_FENCED
 from wakeful.telemetry.job_log import LineBuffer, attempt_context
 
@@ -44,15 +42,11 @@ async def execute(
     if not isinstance(prepared, Prepared):
         executing.submit(Conclusion(holding=holding, outcome=prepared, landed=landed))
         return None
-    attempt = _begin(executing, holding, prepared, landed)
-    answer = await _call(executing, attempt, prepared)
-    if isinstance(answer, Raised) and isinstance(answer.exception, asyncio.CancelledError):
-        await (
-            anyio.lowlevel.checkpoint_if_cancelled()
-        )  # the whole instance is being cancelled: nothing to conclude
+    task = own_task(_call(executing, holding, prepared))
+    attempt = _begin(executing, holding, prepared, task, landed)
+    answer = await ended(task) or Raised(asyncio.CancelledError())
+    executing.attempts.end(holding)
     _end(executing, attempt, prepared, answer)
-    if attempt.worker.cancelling():
-        await swallow_cancellation(attempt.worker)
     return attempt
 
 
@@ -74,16 +68,15 @@ def _begin(
     executing: Executing,
     holding: Holding,
     prepared: Prepared,
+    task: asyncio.Task[Answer],
     landed: Callable[[Landing], None] | None,
 ) -> Attempt:
-    worker = asyncio.current_task()
-    assert worker is not None
     seconds = deadline_of(executing, holding)
     holding.stage, holding.started = "running", time.monotonic()
     attempt = Attempt(
         holding=holding,
         control=prepared.control,
-        worker=worker,
+        task=task,
         on_loop=prepared.handler.runs_on_loop,
         deadline=holding.started + seconds,
         grace=seconds,
@@ -96,17 +89,13 @@ def _begin(
     return attempt
 
 
-async def _call(executing: Executing, attempt: Attempt, prepared: Prepared) -> Answer:
-    """Call the handler in a context of its own; the steps that it declares are stored before it starts."""
-
-    async def called() -> Answer:
-        with attempt_context(prepared.names, prepared.lines):
-            return await invoke(prepared.handler, prepared.context, prepared.payload, executing.threads)
-
+async def _call(executing: Executing, holding: Holding, prepared: Prepared) -> Answer:
+    """Call the handler; the steps that it declares are stored before it starts. Runs in the attempt's own task."""
     if prepared.handler.declaration.steps:
         await _begin_progress(prepared)
-    answer = await InOwnContext(called())
-    executing.attempts.end(attempt)
+    with attempt_context(prepared.names, prepared.lines):
+        answer = await invoke(prepared.handler, prepared.context, prepared.payload, executing.threads)
+    executing.attempts.end(holding)
     return answer
 
 
@@ -139,7 +128,8 @@ def _end(executing: Executing, attempt: Attempt, prepared: Prepared, answer: Ans
             delay=lambda: backoff_of(executing, prepared.handler, holding.job.attempts),
         ),
     )
-    executing.submit(Conclusion(holding=holding, outcome=outcome, run=run, landed=attempt.landed))
+    shown = without_secrets(outcome, executing.telemetry.redactor)
+    executing.submit(Conclusion(holding=holding, outcome=shown, run=run, landed=attempt.landed))
 
 
 def _keep_lines(executing: Executing, holding: Holding, lines: LineBuffer) -> None:

@@ -16,7 +16,7 @@ import anyio
 
 from wakeful.aio.wakeup import Wakeup
 from wakeful.core.outcome import Done, Failed, HandedBack, Snoozed
-from wakeful.errors import StoreUnavailable
+from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.runtime.conclusion import Conclusion, Landing
 from wakeful.runtime.flush import Flushed, Flushing, flush, flush_alone
 from wakeful.runtime.holdings import Holdings
@@ -119,15 +119,16 @@ class Finisher:
         try:
             flushed = await (flush_alone(self._flushing, batch[0]) if alone else flush(self._flushing, batch))
         except StoreUnavailable as error:
-            self._flushing.telemetry.emit(FLUSH_FAILED, jobs=len(batch), error=str(error))
+            if isinstance(error, StoreBusy):  # an outage is told once, for all that it touches
+                self._flushing.telemetry.emit(FLUSH_FAILED, jobs=len(batch), error=str(error))
             (self._alone if alone else self._together).extendleft(reversed(batch))
             await self._flushing.database.available(anyio.Event())
             return
-        self._settle(flushed)
+        self._settle(flushed, alone=alone)
         seconds = round(time.monotonic() - began, 4)
         self._flushing.telemetry.emit(FLUSH_COMMITTED, jobs=len(flushed.settled), seconds=seconds)
 
-    def _settle(self, flushed: Flushed) -> None:
+    def _settle(self, flushed: Flushed, *, alone: bool) -> None:
         for conclusion, landing in flushed.settled:
             self._unsettled -= 1
             self._holdings.drop(conclusion.holding)
@@ -138,7 +139,8 @@ class Finisher:
                 self._on_death()
         for conclusion in flushed.again:
             (self._alone if conclusion.alone else self._together).append(conclusion)
-        if self._together and flushed.settled:
+        # What could not be written waits for its time; what came over from the other way must wake this one.
+        if self._together and (flushed.settled or alone):
             self._bell_together.ring()
         if not self.crowded:
             self._room.set()

@@ -83,7 +83,7 @@ def prepare(executing: Executing, holding: Holding) -> Prepared | Outcome:
     except (InvalidPayload, ValueError) as error:
         entry = ErrorEntry(type="InvalidPayload", message=clean(error, MESSAGE_BYTES))
         return Failed(error=entry, delay=0.0, retry=False)
-    except Exception as error:  # noqa: BLE001 -- a payload type's own validation may raise anything
+    except BaseException as error:  # noqa: BLE001 -- a payload type's own validation may raise anything, even exit
         return Failed(error=describe_exception(error), delay=0.0, retry=False)
     return _prepared(executing, holding, handler, raw, payload)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wakeful.core import backoff
@@ -39,6 +39,7 @@ from wakeful.handlers.buffer import Buffered
 from wakeful.handlers.control import StopReason
 from wakeful.handlers.invoke import Answer, Raised, Returned
 from wakeful.handlers.plain import encode_result
+from wakeful.telemetry.redaction import Redactor
 
 REASON_LIMIT_BYTES: Final = 16 * 1024
 
@@ -124,3 +125,17 @@ def _snoozed(snooze: Snooze, circumstances: Circumstances, alerts: tuple[AlertRe
     message = f"asked to wait {total:.0f} s in all, more than jobs.snooze_limit: {clean(snooze.reason, 2000)}"
     entry = ErrorEntry(type="SnoozedTooLong", message=message)
     return Failed(error=entry, delay=circumstances.delay(), alerts=alerts)
+
+
+def without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
+    """The outcome with the process's secrets taken out of what people will read (R12)."""
+    match outcome:
+        case Failed():
+            error = outcome.error
+            trace = None if error.traceback is None else redactor.text(error.traceback)
+            hidden = replace(error, message=redactor.text(error.message), traceback=trace)
+            return replace(outcome, error=hidden)
+        case Discarded():
+            return replace(outcome, reason=redactor.text(outcome.reason))
+        case _:
+            return outcome

@@ -114,7 +114,7 @@ class Watchdog:
 
     def _on_the_loop(self) -> Attempt | None:
         current = asyncio.current_task(self._loop) if self._loop is not None else None
-        return next((one for one in self._running() if one.worker is current), None)
+        return next((one for one in self._running() if one.task is current), None)
 
     def _stack(self) -> str:
         frame = sys._current_frames().get(self._main)

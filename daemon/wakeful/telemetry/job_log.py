@@ -117,6 +117,11 @@ def job_logger(names: JobNames, lines: LineBuffer) -> FilteringBoundLogger:
     return cast(FilteringBoundLogger, wrapped)
 
 
+def in_attempt() -> bool:
+    """Whether the code that asks runs in an attempt's context: in a handler, or in what it started."""
+    return _current_lines.get() is not None
+
+
 def keep_line_of_current_attempt(level: str, event: object, fields: Mapping[str, object]) -> None:
     """Keep a line that was logged in an attempt's context by a logger other than the job's own."""
     lines = _current_lines.get()
