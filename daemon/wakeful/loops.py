@@ -25,7 +25,7 @@ from wakeful.runtime.attempts import Overseeing
 from wakeful.runtime.beat import Beating, Heart, Pulse
 from wakeful.runtime.claimer import run_claimer
 from wakeful.runtime.conclusion import Conclusion
-from wakeful.runtime.duties import run_duties
+from wakeful.runtime.duties import INTERVAL, run_duties
 from wakeful.runtime.identity import run_identity
 from wakeful.runtime.promoter import run_promoter
 from wakeful.runtime.reaper import run_reaper
@@ -39,13 +39,18 @@ STALE_LOOK_SECONDS: Final = 0.5
 EMPTY_LOOK_SECONDS: Final = 0.2
 EMPTY_LOOKS: Final = 2
 SHOW_SECONDS: Final = 1.0
+GUEST_DUTIES: Final = frozenset({"fold_lanes", "job_types"})
 
 Loop = Callable[[], Awaitable[None]]
 Run = Callable[[Loop], None]
 
 
-def start_upkeep(parts: Parts, run: Run, quiet: anyio.Event) -> None:
-    """Start what keeps the whole fleet's tables in order; it ends when the process goes quiet."""
+def start_upkeep(parts: Parts, run: Run, quiet: anyio.Event, *, as_guest: bool) -> None:
+    """Start what keeps the whole fleet's tables in order; it ends when the process goes quiet.
+
+    A guest does what is the same whoever does it, and no duty that goes by an instance's own settings.
+    """
+    duties = [duty for duty in parts.duties if duty.name in GUEST_DUTIES or not as_guest]
     upkeep, settings, wake = parts.upkeep, parts.settings, parts.bells.claimer.ring
     run(
         lambda: run_promoter(
@@ -63,7 +68,9 @@ def start_upkeep(parts: Parts, run: Run, quiet: anyio.Event) -> None:
             on_rescued=lambda _: wake(),
         )
     )
-    run(lambda: run_duties(upkeep, quiet, parts.duties))
+    # A duty that is due more often than is usually looked is still due.
+    interval = min([INTERVAL, *(duty.interval for duty in duties)])
+    run(lambda: run_duties(upkeep, quiet, duties, interval=interval))
 
 
 async def claim(parts: Parts, quiet: anyio.Event) -> None:

@@ -27,10 +27,14 @@ from wakeful.web.app import serve_http, url_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How this run differs from a daemon's: `migrate` the schema first; stop when nothing is due (`until_empty`)."""
+    """How this run differs from a daemon's: `migrate` the schema first; stop when nothing is due (`until_empty`).
+
+    A `guest` works in a database that others look after by their own settings: it prunes, fails and tells nothing.
+    """
 
     migrate: bool = False
     until_empty: bool = False
+    guest: bool = False
     port_fallback: bool = False
     on_serving: Callable[[str | None], None] = lambda _url: None
 
