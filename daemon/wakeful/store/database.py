@@ -31,6 +31,8 @@ T = TypeVar("T")
 BUSY_RETRIES: Final = 4
 MARGIN_SECONDS: Final = 3.0
 _RETRIED_STATES: Final = ("[40001]", "[40P01]")
+_DRIVER: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+_FOREIGN: Final = (*_DRIVER, OSError, TimeoutError)
 
 
 class Transaction:
@@ -190,8 +192,11 @@ class Database:
                 if ours is error:
                     raise
                 raise ours from error
-            self._idle.append(connection)
             self.outage.succeeded()
+            if self._closed:
+                await _close(connection)
+            else:
+                self._idle.append(connection)
 
     async def _take(self) -> Connection:
         while self._idle:
@@ -232,7 +237,8 @@ class Database:
 
     def _take_back(self, connection: Connection, error: BaseException) -> None:
         """Keep a connection only where the server itself answered with an error and the session is clean."""
-        if _is_answer(error) and not connection.is_closed() and not connection.is_in_transaction():
+        unclean = self._closed or connection.is_closed() or connection.is_in_transaction()
+        if _is_answer(error) and not unclean:
             self._idle.append(connection)
             return
         connection.terminate()
@@ -248,20 +254,13 @@ class Database:
 
 
 def _is_answer(error: BaseException) -> bool:
-    if isinstance(error, StoreUnavailable):
-        return isinstance(error, StoreBusy)
-    return isinstance(error, Exception)
+    return isinstance(error, Exception) and (
+        isinstance(error, StoreBusy) or not isinstance(error, StoreUnavailable)
+    )
 
 
 def _ours(error: BaseException, statement: str) -> BaseException:
-    foreign = (
-        asyncpg.PostgresError,
-        asyncpg.InterfaceError,
-        asyncpg.InternalClientError,
-        OSError,
-        TimeoutError,
-    )
-    return translated(error, statement) if isinstance(error, foreign) else error
+    return translated(error, statement) if isinstance(error, _FOREIGN) else error
 
 
 async def _fetch(
