@@ -140,7 +140,7 @@ async def test_a_job_that_ended_is_found_by_its_key_in_every_slot_and_not_by_a_w
     await sql.execute(
         """insert into wakeful.finished
            select (jsonb_populate_record(f, jsonb_build_object('job_id', wakeful.uuid7(), 'slot', n % 16))).*
-           from wakeful.finished f cross join generate_series(1, 32000) n;
+           from wakeful.finished f cross join generate_series(1, 8000) n;
            analyze wakeful.finished"""
     )
 

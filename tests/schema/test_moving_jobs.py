@@ -56,6 +56,12 @@ async def requeue(connection: Connection, job_id: UUID) -> object:
     return await connection.fetchval("select wakeful.requeue($1)", job_id)
 
 
+async def requeue_and_die_again(connection: Connection, job_id: UUID) -> None:
+    await requeue(connection, job_id)
+    await claim(connection, job_id)
+    await die(connection, job_id)
+
+
 MOVES: list[tuple[State, Move, str, str]] = [
     # from, move, cancel's answer when the move commits, and the status in the end
     ("SCHEDULED", promote, "CANCELLED", "CANCELLED"),
@@ -140,6 +146,17 @@ async def test_the_second_requeue_does_it_when_the_first_rolls_back(
     job_id = await job_in(sql, state)
 
     answers = await call_during(db, sql, requeue, requeue, job_id, commits=False)
+
+    assert answers == [job_id]
+    assert await status_of(sql, job_id) == "PENDING"
+
+
+async def test_a_requeue_finds_a_job_that_was_requeued_and_died_again_meanwhile(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    job_id = await job_in(sql, "DEAD")
+
+    answers = await call_during(db, sql, requeue_and_die_again, requeue, job_id, commits=True)
 
     assert answers == [job_id]
     assert await status_of(sql, job_id) == "PENDING"
