@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wakeful.cli import exits
-from wakeful.cli.commands import adopt, config, enqueue, jobs, migrate, queues, run, version
+from wakeful.cli.commands import adopt, config, demo, enqueue, jobs, migrate, queues, run, version
 from wakeful.cli.exits import CommandFailed
 from wakeful.cli.options import add_shared_options
 from wakeful.cli.terminal import block, say, visible
@@ -22,7 +22,7 @@ from wakeful.errors import ConfigError, OptionRefused, SchemaMismatch, StoreUnav
 from wakeful.telemetry.redaction import Redactor
 
 # In the order of the help.
-COMMANDS: Final = (run, migrate, adopt, enqueue, jobs, queues, config, version)
+COMMANDS: Final = (run, demo, migrate, adopt, enqueue, jobs, queues, config, version)
 
 _DESCRIPTION: Final = "Wakeful: a job daemon for PostgreSQL."
 _EPILOG: Final = """exit codes:

@@ -60,6 +60,20 @@ class QueueState:
     oldest: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceSeen:
+    """One instance and what it serves. `lease_left` in seconds; below 0 it has not proved that it is alive."""
+
+    name: str
+    host: str
+    pid: int
+    state: str
+    queues: tuple[str, ...]
+    every_type: bool
+    job_types: tuple[str, ...]
+    lease_left: float
+
+
 async def list_jobs(
     database: Database, wanted: JobFilter, *, limit: int, after: UUID | None = None
 ) -> list[JobRow]:
@@ -123,6 +137,28 @@ async def list_queues(database: Database, *, cap: int) -> list[QueueState]:
         )
         for row in rows
     ]
+
+
+async def list_instances(database: Database) -> list[InstanceSeen]:
+    """Every instance that has a row."""
+    return [
+        InstanceSeen(
+            name=row["name"],
+            host=row["host"],
+            pid=row["pid"],
+            state=row["state"],
+            queues=tuple(row["queues"]),
+            every_type=row["every_type"],
+            job_types=tuple(row["job_types"]),
+            lease_left=row["lease_left_s"],
+        )
+        for row in await database.fetch("list_instances")
+    ]
+
+
+async def has_jobs_elsewhere(database: Database, queue: str) -> bool:
+    """Whether there is any job, waiting, running or ended, in another queue than this."""
+    return bool(await database.fetchval("has_jobs_elsewhere", queue))
 
 
 async def pause_queue(database: Database, queue: str, reason: str | None) -> bool:
