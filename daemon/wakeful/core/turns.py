@@ -34,28 +34,32 @@ class Demand:
 
 
 class Turns:
-    """Remembers what each lane has had. Used by one claimer."""
+    """Remembers what each lane has had, and how far those that wanted slots have come. Used by one claimer."""
 
-    __slots__ = ("_had",)
+    __slots__ = ("_had", "_level", "_wanting")
 
     def __init__(self) -> None:
         self._had: dict[int, float] = {}
+        self._level = 0.0
+        self._wanting: frozenset[int] = frozenset()
 
     def share(self, slots: int, demands: Sequence[Demand]) -> list[tuple[int, int]]:
         """Give each lane its part of `slots`, as (lane id, how many), heaviest first; parts of 0 are left out."""
-        given = dict.fromkeys((one.lane_id for one in demands), 0)
-        self._admit(demands)
-        queue = [(self._had[one.lane_id], n) for n, one in enumerate(demands) if one.most > 0]
+        wanting = [one for one in demands if one.most > 0]
+        given = dict.fromkeys((one.lane_id for one in wanting), 0)
+        self._admit(wanting)
+        queue = [(self._had[one.lane_id], n) for n, one in enumerate(wanting)]
         heapq.heapify(queue)
         while slots > 0 and queue:
             had, n = heapq.heappop(queue)
-            one = demands[n]
+            one = wanting[n]
             given[one.lane_id] += 1
             slots -= 1
             self._had[one.lane_id] = had + 1.0 / one.weight
             if given[one.lane_id] < one.most:
                 heapq.heappush(queue, (self._had[one.lane_id], n))
-        heaviest_first = sorted(demands, key=lambda one: -one.weight)
+        self._level = max(self._level, min((self._had[one.lane_id] for one in wanting), default=0.0))
+        heaviest_first = sorted(wanting, key=lambda one: -one.weight)
         return [(one.lane_id, given[one.lane_id]) for one in heaviest_first if given[one.lane_id]]
 
     def refund(self, demand: Demand, slots: int) -> None:
@@ -63,11 +67,12 @@ class Turns:
         if demand.lane_id in self._had:
             self._had[demand.lane_id] -= slots / demand.weight
 
-    def _admit(self, demands: Sequence[Demand]) -> None:
-        """A lane that was away starts level with the others: it can't save up turns."""
+    def _admit(self, wanting: Sequence[Demand]) -> None:
+        """A lane that was away, or could take nothing, starts level with the others: it can't save up turns."""
         if len(self._had) > FORGET_ABOVE:
             self._had.clear()
-        known = [self._had[one.lane_id] for one in demands if one.lane_id in self._had]
-        level = min(known, default=0.0)
-        for one in demands:
-            self._had[one.lane_id] = max(self._had.get(one.lane_id, level), level)
+            self._level = 0.0
+        for one in wanting:
+            if one.lane_id not in self._wanting or one.lane_id not in self._had:
+                self._had[one.lane_id] = max(self._had.get(one.lane_id, 0.0), self._level)
+        self._wanting = frozenset(one.lane_id for one in wanting)

@@ -59,14 +59,12 @@ class Circumstances:
 def verdict(answer: Answer, buffered: Buffered, circumstances: Circumstances) -> Outcome:
     """Decide what becomes of an attempt."""
     reason = circumstances.reason
+    if isinstance(answer, Returned) and not isinstance(reason, JobDeadlineExceeded):
+        return _returned(answer.value, buffered, circumstances)
     if circumstances.fenced:
         return Fenced(reason=f"lease-expired reclaim: {reason}")
-    if reason is not None and not (
-        isinstance(answer, Returned) and not isinstance(reason, JobDeadlineExceeded)
-    ):
+    if reason is not None:
         return _stopped(reason, answer, buffered, circumstances)
-    if isinstance(answer, Returned):
-        return _returned(answer.value, buffered, circumstances)
     return _raised(answer.exception, buffered, circumstances)
 
 
