@@ -65,6 +65,7 @@ def verdict(answer: Answer, buffered: Buffered, circumstances: Circumstances) ->
         return Fenced(reason=f"lease-expired reclaim: {reason}")
     if reason is not None:
         return _stopped(reason, answer, buffered, circumstances)
+    assert isinstance(answer, Raised), "what returned, and was not stopped, is judged above"
     return _raised(answer.exception, buffered, circumstances)
 
 
