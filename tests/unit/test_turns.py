@@ -52,6 +52,19 @@ def test_the_heaviest_lane_is_named_first() -> None:
     assert [lane for lane, _ in Turns().share(300, lanes)] == [2, 3, 1]
 
 
+def test_of_lanes_that_are_level_the_heaviest_has_the_first_slot() -> None:
+    lanes = [
+        demand(1, "batch"),
+        demand(2, "normal", waiting=30.0),
+        demand(3, "normal"),
+        demand(4, "interactive"),
+    ]
+
+    assert Turns().share(1, lanes) == [(4, 1)]
+    assert Turns().share(1, lanes[:3]) == [(2, 1)]
+    assert Turns().share(1, lanes[:3:2]) == [(3, 1)]
+
+
 def test_with_all_lanes_full_batch_work_gets_a_slot_in_111_for_each_lane_of_every_priority() -> None:
     turns, lanes = Turns(), [demand(1, "interactive"), demand(2, "normal"), demand(3, "batch")]
     since, longest = 0, 0

@@ -45,7 +45,8 @@ class Turns:
 
     def share(self, slots: int, demands: Sequence[Demand]) -> list[tuple[int, int]]:
         """Give each lane its part of `slots`, as (lane id, how many), heaviest first; parts of 0 are left out."""
-        wanting = [one for one in demands if one.most > 0]
+        # Heaviest first: of lanes that are level, it has the first slot.
+        wanting = sorted((one for one in demands if one.most > 0), key=lambda one: -one.weight)
         given = dict.fromkeys((one.lane_id for one in wanting), 0)
         self._admit(wanting)
         queue = [(self._had[one.lane_id], n) for n, one in enumerate(wanting)]
@@ -59,8 +60,7 @@ class Turns:
             if given[one.lane_id] < one.most:
                 heapq.heappush(queue, (self._had[one.lane_id], n))
         self._level = max(self._level, min((self._had[one.lane_id] for one in wanting), default=0.0))
-        heaviest_first = sorted(wanting, key=lambda one: -one.weight)
-        return [(one.lane_id, given[one.lane_id]) for one in heaviest_first if given[one.lane_id]]
+        return [(one.lane_id, given[one.lane_id]) for one in wanting if given[one.lane_id]]
 
     def refund(self, demand: Demand, slots: int) -> None:
         """Take slots back that a lane was given and could not use."""
