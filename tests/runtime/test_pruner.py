@@ -126,6 +126,18 @@ async def test_a_walk_goes_on_where_it_ended(sql: Connection, database: Database
     assert (await upkeep.prune_progress(database, ids[3], 2)).end is None
 
 
+async def test_a_walk_that_came_to_the_end_begins_anew(sql: Connection, database: Database) -> None:
+    many = "insert into wakeful.progress select wakeful.uuid7(), 1, '{}' from generate_series(1, $1)"
+    await sql.execute(many, BATCH + 1)
+    duty = prune_duty(database, history=HISTORY)
+    await duty.perform(anyio.Event())
+    await sql.execute("insert into wakeful.progress values ('00000000-0000-7000-8000-000000000001', 1, '{}')")
+
+    await duty.perform(anyio.Event())
+
+    assert await sql.fetchval("select count(*) from wakeful.progress") == 0
+
+
 async def test_a_job_that_moves_while_its_reports_are_looked_at_keeps_them(
     db: ClonedDatabase, sql: Connection, database: Database
 ) -> None:

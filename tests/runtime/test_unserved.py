@@ -190,6 +190,7 @@ async def test_nothing_happens_in_a_paused_queue(sql: Connection, database: Data
     await sql.fetchval("select wakeful.pause('default')")
     await check(database)
     assert await sql.fetchval("select count(*) from wakeful.ready") == 1
+    assert await sql.fetchval("select count(*) from wakeful.lane where unserved_since is not null") == 0
 
     await sql.fetchval("select wakeful.resume('default')")
     await check(database)
