@@ -48,7 +48,8 @@ def _of_job(before: JobSeen | None, job: JobSeen, *, style: Style, now: datetime
     if before is None and job.job_type not in STAGES[1:]:
         yield _entry("job.enqueued", job, line("enqueued"), minor=job.job_type != UNHANDLED)
     if job.status == "RUNNING" and job.run_no > 1 and (before is None or is_again):
-        yield _entry("job.again", job, line(f"runs again, attempt {job.attempt} of {job.max_attempts}"))
+        again = line(f"runs again, attempt {job.attempt} of {job.max_attempts}")
+        yield _entry("job.again", job, again, minor=_is_free(job))
     known = {step.name: step.status for step in before.steps} if before is not None and not is_again else {}
     for step in job.steps:
         if step.status in _STEP_MARKS and known.get(step.name) != step.status:
@@ -72,7 +73,12 @@ def _of_wait(job: JobSeen, *, style: Style, now: datetime) -> Entry:
     shown = line(
         style.mark("waiting"), " ", waits_for(job, now), span(f": {job.why}" if job.why else "", "dim")
     )
-    return _entry("job.waits", job, shown, reason=job.why)
+    return _entry("job.waits", job, shown, minor=_is_free(job), reason=job.why)
+
+
+def _is_free(job: JobSeen) -> bool:
+    """Whether some run of it was not counted as an attempt: it was asked to wait, or its process went away."""
+    return job.attempt < job.run_no
 
 
 def _of_end(job: JobSeen, *, style: Style, now: datetime) -> Entry:

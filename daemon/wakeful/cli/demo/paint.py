@@ -6,8 +6,10 @@ cut to a width takes no more columns than that. Where the lines go is `screen`'s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final, Literal
 
 from wakeful.cli.terminal import cut, visible, width_of
@@ -24,14 +26,16 @@ _MARKS: Final[dict[Mark, tuple[str, str, Tone]]] = {
     "pending": ("·", ".", "dim"),
 }
 _BAR_COLUMNS: Final = 12
+_WORD: Final = re.compile(r"\s*\S+\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a line; its text is safe to write."""
+    """A piece of a line; its text is safe to write. A `whole` one, such as a command, is never broken over lines."""
 
     text: str
     tone: Tone = "plain"
+    whole: bool = False
 
 
 Line = tuple[Span, ...]
@@ -45,6 +49,11 @@ def span(text: object, tone: Tone = "plain") -> Span:
 def line(*pieces: object) -> Line:
     """Give a line of spans and of texts without a tone."""
     return tuple(piece if isinstance(piece, Span) else span(piece) for piece in pieces)
+
+
+def whole(text: object) -> Span:
+    """Give a piece that is for copying: a path, a command."""
+    return Span(visible(text), whole=True)
 
 
 def padded(piece: Span, columns: int) -> Span:
@@ -65,9 +74,39 @@ def fitted(pieces: Line, columns: int) -> Line:
     return tuple(kept)
 
 
+def wrapped(pieces: Line, columns: int) -> list[Line]:
+    """Break a line at its spaces where it is longer than `columns`; what follows is indented like its text."""
+    if columns_of(pieces) <= columns:
+        return [pieces]
+    hang = min(_hang(pieces), columns // 3)
+    lines: list[list[Span]] = [[]]
+    left = columns
+    for word in _words(pieces):
+        is_too_long = width_of(word.text.rstrip()) > left < columns - hang
+        if is_too_long:
+            lines.append([Span(" " * hang)])
+            left = columns - hang
+        lines[-1].append(replace(word, text=word.text.lstrip()) if is_too_long else word)
+        left -= width_of(lines[-1][-1].text)
+    return [tuple(one) for one in lines]
+
+
 def columns_of(pieces: Iterable[Span]) -> int:
     """Columns that a line takes."""
     return sum(width_of(piece.text) for piece in pieces)
+
+
+def _hang(pieces: Line) -> int:
+    """Columns of the label or head that a line begins with: its first pieces that end in a space."""
+    return max(2, columns_of(takewhile(lambda piece: piece.text.endswith(" "), pieces)))
+
+
+def _words(pieces: Line) -> Iterator[Span]:
+    for piece in pieces:
+        if piece.whole or not piece.text.strip():
+            yield piece
+        else:
+            yield from (Span(word, piece.tone) for word in _WORD.findall(piece.text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TextIO
 
 from wakeful.cli.demo.entries import Entry
 from wakeful.cli.demo.frame import Room
-from wakeful.cli.demo.paint import Line, Style, columns_of
+from wakeful.cli.demo.paint import Line, Style, columns_of, wrapped
 from wakeful.cli.terminal import to_json
 
 _CLEAR_BELOW: Final = "\x1b[J"
@@ -57,7 +57,9 @@ class LiveScreen:
 
     def write(self, entries: Iterable[Entry], frame: Sequence[Line] = ()) -> None:
         """Write entries and the frame in one go."""
-        lasting = [shown for entry in entries if not entry.minor for shown in entry.lines]
+        columns = shutil.get_terminal_size().columns - 1
+        told = [shown for entry in entries if not entry.minor for shown in entry.lines]
+        lasting = [part for shown in told for part in wrapped(shown, columns)]
         if not lasting and tuple(frame) == self._drawn:
             return
         text = "".join(f"{self.style.render(one)}\n" for one in (*lasting, *frame))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakeful.cli.demo.entries import Entry
-from wakeful.cli.demo.paint import Line, Span, Style, Tone, line, padded, span
+from wakeful.cli.demo.paint import Line, Span, Style, Tone, line, padded, span, whole
 from wakeful.cli.demo.story import JobSeen, Pipeline
 
 PAGE: Final = "index.html"
@@ -68,12 +68,10 @@ def _details(pipeline: Pipeline) -> Iterator[Line]:
         yield _labelled("images", *_picture_spans(pictures), *_degraded(pipeline.job("VISION")))
     copy = pipeline.job("COPY")
     if copy is not None and copy.result is not None:
-        by_model = copy.result.get("source") == "provider"
-        by = "written by the language model" if by_model else "made from the facts alone"
-        yield _labelled("copy", by, *_degraded(copy))
+        yield _labelled("copy", *_copy_spans(copy))
     page = _page(pipeline)
     if page is not None:
-        yield _labelled("page", Span(str(page)))
+        yield _labelled("page", whole(page))
 
 
 def _channel_spans(channels: Mapping[str, Sequence[str]]) -> Iterator[object]:
@@ -97,6 +95,14 @@ def _picture_spans(pictures: Sequence[Mapping[str, Any]]) -> Iterator[object]:
         yield span(f"{len(broken)} unusable", "bad")
         names = [_file_name(picture) for picture in broken[:_LONGEST_LIST]]
         yield f" ({', '.join(names)})"
+
+
+def _copy_spans(copy: JobSeen) -> Iterator[object]:
+    if copy.degraded:
+        yield span(f"degraded: {'; '.join(copy.degraded)}", "warn")
+    else:
+        by_model = (copy.result or {}).get("source") == "provider"
+        yield "written by the language model" if by_model else "made from the facts alone"
 
 
 def _degraded(job: JobSeen | None) -> Iterator[object]:

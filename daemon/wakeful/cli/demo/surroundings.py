@@ -1,7 +1,7 @@
 """What the example's pipeline meets: the bundled sites and the stand-in language model, or real ones, by environment.
 
-Invariant: a variable that is exported wins over what is bundled, and a bundled key never goes to an endpoint that is
-not bundled. The only module of the demo that imports the example.
+Invariant: a variable that is exported wins over what is bundled, and the stand-in's key and a real one never go to each
+other's endpoint. The only module of the demo that imports the example.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from onboarding import llm
@@ -19,7 +20,9 @@ from onboarding.settings import SettingsError, from_environment
 from wakeful.cli.exits import USAGE, CommandFailed
 from wakeful.errors import ConfigError
 
-OUTPUT: str = "sites"
+OUTPUT: Final = "sites"
+SEED: Final = 10
+"""How the stand-in feels: with this one the first places show a 429 that is waited out and a copy that is degraded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,39 +54,21 @@ def check(environ: Mapping[str, str]) -> None:
 async def surrounded(
     folder: Path, sites: Sequence[str], environ: Mapping[str, str]
 ) -> AsyncIterator[Surroundings]:
-    """Serve what is bundled, as far as it is needed, while the block runs."""
+    """Serve what is bundled while the block runs, the model only where no other is given."""
     given = {name: value for name, value in environ.items() if name.startswith("ONBOARDING_") and value}
-    ours = {"ONBOARDING_OUTPUT": str(folder / OUTPUT)}
     async with AsyncExitStack() as stack:
-        if sites:
-            ours |= _private(sites, given)
         served = await stack.enter_async_context(bundled.serve())
-        ours |= _bundled_sites(served.environment(), given)
+        bound = {"ONBOARDING_CONNECT_TO": served.environment()["ONBOARDING_CONNECT_TO"]}
+        if sites:
+            # Whoever names a site on the command may well mean one of their own machine or network.
+            bound["ONBOARDING_PRIVATE_HOSTS"] = ",".join(urlsplit(site).hostname or "" for site in sites)
+        for name in bound.keys() & given.keys():
+            bound[name] += f",{given[name]}"
         if "ONBOARDING_LLM_URL" not in given:
-            ours |= (await stack.enter_async_context(llm.serve())).environment()
+            bound |= (await stack.enter_async_context(llm.serve(llm.seeded(SEED)))).environment()
+        usual = {"ONBOARDING_OUTPUT": str(folder / OUTPUT)} | ({} if sites else served.environment())
         yield Surroundings(
-            environment={**ours, **{name: value for name, value in given.items() if name not in _JOINED}},
+            environment={**usual, **given, **bound},
             sites=", ".join(sites) or f"bundled, served at {served.url}",
             model=given.get("ONBOARDING_LLM_URL") or "a stand-in on loopback",
         )
-
-
-_JOINED = ("ONBOARDING_CONNECT_TO", "ONBOARDING_PRIVATE_HOSTS")
-
-
-def _bundled_sites(environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    return {**environment, "ONBOARDING_CONNECT_TO": _joined(given, "ONBOARDING_CONNECT_TO", environment)}
-
-
-def _private(sites: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Whoever names a site on the command may well mean one of their own machine or network."""
-    hosts = ",".join(urlsplit(site).hostname or "" for site in sites)
-    return {
-        "ONBOARDING_PRIVATE_HOSTS": _joined(
-            given, "ONBOARDING_PRIVATE_HOSTS", {"ONBOARDING_PRIVATE_HOSTS": hosts}
-        )
-    }
-
-
-def _joined(given: Mapping[str, str], name: str, ours: Mapping[str, str]) -> str:
-    return ",".join(filter(None, (ours.get(name), given.get(name))))

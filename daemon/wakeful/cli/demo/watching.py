@@ -35,8 +35,11 @@ class Watch:
 
     async def begin(self, database: Database) -> Snapshot:
         """Take up what an earlier run has left open, and leave alone what has ended. Raises StoreUnavailable."""
-        for row in await reads.list_jobs(database, JobFilter(queues=self.queues), limit=1):
+        everything = JobFilter(queues=self.queues)
+        for row in await reads.list_jobs(database, everything, limit=1):
             self._newest = row["job_id"]
+        start = _a_little_before(self._newest)
+        self._seen |= set(await reads.find_job_ids(database, everything, limit=_PAGE, after=start))
         left = JobFilter(queues=self.queues, statuses=("PENDING", "RUNNING"))
         for row in await reads.list_jobs(database, left, limit=_PAGE):
             await self._add(database, row["job_id"])

@@ -17,7 +17,7 @@ from typing import Final
 
 from wakeful.cli.demo.entries import Entry, note
 from wakeful.cli.demo.location import Location
-from wakeful.cli.demo.paint import Line, Span, line, padded, span
+from wakeful.cli.demo.paint import Line, Span, line, padded, span, whole
 from wakeful.cli.demo.plan import QUEUE, Plan, exported_note
 from wakeful.cli.demo.story import Snapshot
 from wakeful.cli.demo.surroundings import Surroundings
@@ -115,15 +115,15 @@ def _whereabouts(scene: Scene) -> tuple[Line, ...]:
         scene.location.shown if plan.dsn is None else f"{scene.location.shown}; only queue {QUEUE} is used"
     )
     lines = [
-        _labelled("data", f"{plan.data}  ", span(_how_to_remove(plan), "dim")),
-        _labelled("code", _from_here(examples_folder() / "onboarding" / "jobs.py")),
+        _labelled("data", whole(plan.data), "  ", span(_how_to_remove(plan), "dim")),
+        _labelled("code", whole(_from_here(examples_folder() / "onboarding" / "jobs.py"))),
         _labelled("database", served),
         _labelled("sites", scene.around.sites),
         _labelled("model", scene.around.model),
-        _labelled("log", f"{scene.log}  ", span("JSON, one line an event", "dim")),
+        _labelled("log", whole(scene.log), "  ", span("JSON, one line an event", "dim")),
     ]
     if scene.http is not None:
-        lines.append(_labelled("http", f"{scene.http}  ", span("readyz, livez, metrics", "dim")))
+        lines.append(_labelled("http", whole(scene.http), "  ", span("readyz, livez, metrics", "dim")))
     return tuple(lines)
 
 
@@ -133,10 +133,10 @@ def _commands(scene: Scene) -> tuple[Line, ...]:
     without = span("  (or any other SQL client: psql is not on PATH)", "dim") if psql is None else Span("")
     how = "Ctrl-C" if sys.stdin.isatty() else f"kill {os.getpid()}"
     return (
-        _labelled("look", f"export DATABASE_URL={shlex.quote(scene.location.connect)}"),
-        _labelled("", f"{_program()} jobs list"),
-        _labelled("", f'{client} "select * from wakeful.jobs"', without),
-        _labelled("enqueue", f'{client} "{_in_double_quotes(_enqueue_sql(plan))}"'),
+        _labelled("look", whole(f"export DATABASE_URL={shlex.quote(scene.location.connect)}")),
+        _labelled("", whole(f"{_program()} jobs list")),
+        _labelled("", whole(f'{client} "select * from wakeful.jobs"'), without),
+        _labelled("enqueue", whole(f'{client} "{_in_double_quotes(_enqueue_sql(plan))}"')),
         _labelled("stop", how, span("  running jobs finish first", "dim")),
     )
 
