@@ -28,6 +28,7 @@ _SETTINGS = {
     "max_prepared_transactions": "10",
     "deadlock_timeout": "100ms",
     "shared_buffers": "64MB",
+    "dynamic_shared_memory_type": "mmap",  # in the data folder: a killed server leaves nothing outside it
     "jit": "off",
 }
 
