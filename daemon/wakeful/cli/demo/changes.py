@@ -28,8 +28,8 @@ def changes(before: Snapshot, after: Snapshot, *, style: Style, now: datetime) -
 def waits_for(job: JobSeen, now: datetime) -> str:
     """Say when a job that has run before runs again, and why not now."""
     left = 0.0 if job.due is None else (job.due - now).total_seconds()
-    when = f"in {left:.0f} s" if left >= 1 else "now"
-    return f"runs again {when} (attempt {job.attempt + 1} of {job.max_attempts})"
+    when = f"runs again in {left:.0f} s" if left >= 1 else "is due again"
+    return f"{when} (attempt {job.attempt + 1} of {job.max_attempts})"
 
 
 def outcome_mark(job: JobSeen) -> Mark:

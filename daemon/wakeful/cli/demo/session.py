@@ -111,7 +111,7 @@ async def _install(session: Session, settings: Settings, location: Location) -> 
     """Install the schema where it is missing, after saying so. Raises SchemaMismatch where that is not allowed."""
     if not await pending(settings.database):
         return
-    session.tell(words.installing(location.shown))
+    session.tell(words.installing(session.plan, location.shown))
     done = await migrate(settings.database, session.observed.telemetry)
     session.tell(words.installed(sum(step.seconds for step in done.applied)))
 

@@ -32,6 +32,9 @@ _UNHANDLED: Final = "AI_CHECK has no handler, to show that such a job fails loud
 _GUEST: Final = (
     "Others work in this database: theirs is left alone, and AI_CHECK out, as its alert would reach them."
 )
+_JOBS_SQL: Final = (
+    "select job_type, subject, status from wakeful.jobs"
+)
 _EXAMPLE_URL: Final = "http://corner-bakery.test/"
 
 
@@ -56,10 +59,10 @@ def beginning(plan: Plan) -> Entry:
     return note("demo.starting", *lines, data=str(plan.data), not_used=list(plan.exported))
 
 
-def installing(shown: str) -> Entry:
+def installing(plan: Plan, shown: str) -> Entry:
     """Say that the schema is missing and is installed now."""
-    told = line(f"the schema wakeful is missing or old in {shown}: installing it (as `wakeful migrate` does)")
-    return note("schema.installing", told)
+    where = "" if plan.dsn is None else f" in {shown}, where it is missing or old"
+    return note("schema.installing", line(f"installing the schema{where} (as `wakeful migrate` does)"))
 
 
 def installed(seconds: float) -> Entry:
@@ -135,7 +138,7 @@ def _commands(scene: Scene) -> tuple[Line, ...]:
     return (
         _labelled("look", whole(f"export DATABASE_URL={shlex.quote(scene.location.connect)}")),
         _labelled("", whole(f"{_program()} jobs list")),
-        _labelled("", whole(f'{client} "select * from wakeful.jobs"'), without),
+        _labelled("", whole(f'{client} "{_JOBS_SQL}"'), without),
         _labelled("enqueue", whole(f'{client} "{_in_double_quotes(_enqueue_sql(plan))}"')),
         _labelled("stop", how, span("  running jobs finish first", "dim")),
     )
