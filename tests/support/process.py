@@ -133,7 +133,7 @@ def running_daemon(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, before anything else runs there
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, before anything else runs there
     )
     daemon = Daemon(process)
     try:
@@ -161,6 +161,7 @@ def _shown(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Be killed when the process that started this one ends: for the child, before it becomes its program."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
