@@ -13,7 +13,7 @@ import anyio
 
 from wakeful.aio.shutdown import Shutdown, hold_signals, watch_signals
 from wakeful.composition import Observed
-from wakeful.config import Configuration, hidden_in
+from wakeful.config import Configuration, current_dsn, hidden_in
 from wakeful.core.settings import Settings
 from wakeful.core.text import only_member
 from wakeful.handlers.loading import load_registry
@@ -44,6 +44,7 @@ def run_process(configuration: Configuration, options: Options) -> int:
     """Run a daemon until it is told to stop; gives the exit code. Raises ConfigError and SchemaMismatch."""
     hold_signals()
     settings = configuration.settings
+    current_dsn(settings.database)  # without one there is nothing to wait for
     observed = observe(settings)
     path = None if configuration.path is None else str(configuration.path)
     overrides = sorted(

@@ -210,6 +210,12 @@ async def test_a_mistake_in_the_configuration_is_exit_78(db: ClonedDatabase) -> 
     assert "lease" in text
 
 
+def test_no_database_given_is_a_mistake_and_not_an_outage() -> None:
+    with running_daemon("") as daemon:
+        assert daemon.exit_code(timeout=20) == 78
+    assert "DATABASE_URL" in "\n".join(daemon.raw)
+
+
 async def test_jobs_of_a_killed_daemon_run_elsewhere(
     db: ClonedDatabase, sql: Connection, tmp_path: Path
 ) -> None:
