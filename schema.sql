@@ -1559,8 +1559,16 @@ comment on function wakeful.adopt(text) is 'Say that this installation now belon
 -- Looking at jobs
 -- ---------------------------------------------------------------------------------------------------------------
 
+-- A subquery and no CTE: so it is planned together with the query round it, and a page of jobs is read by indexes.
 create view wakeful.jobs as
-    with job as (
+    select
+        j.job_id, j.job_type, j.status, j.queue, j.priority, j.subject,
+        case when t.secret_paths <> '{}' then wakeful.redacted(j.payload, t.secret_paths) else j.payload end as payload,
+        j.attempts, j.max_attempts, j.run_after,
+        case when j.status = 'RUNNING' then i.beat_at + coalesce(t.lease, interval '30 seconds') end as lease_until,
+        j.dedupe_key, j.last_error, j.errors, j.result, j.degraded, p.document as progress, j.tags, j.meta, j.run_no,
+        j.handed_back, j.snoozed, j.lost, j.instance_id, j.created_at, j.started_at, j.finished_at
+    from (
         select
             r.job_id, r.job_type, case when r.owner is null then 'PENDING' else 'RUNNING' end as status, r.queue, r.priority, r.subject,
             r.payload, r.attempts, r.max_attempts, r.run_after, r.dedupe_key, r.last_error, r.errors, null::jsonb as result,
@@ -1585,15 +1593,7 @@ create view wakeful.jobs as
             f.dedupe_key, f.last_error, f.errors, f.result, f.degraded, f.tags, f.meta, f.run_no, f.handed_back, f.snoozed, f.lost,
             f.instance_id, f.created_at, f.started_at, f.finished_at
         from wakeful.finished f
-    )
-    select
-        j.job_id, j.job_type, j.status, j.queue, j.priority, j.subject,
-        case when t.secret_paths <> '{}' then wakeful.redacted(j.payload, t.secret_paths) else j.payload end as payload,
-        j.attempts, j.max_attempts, j.run_after,
-        case when j.status = 'RUNNING' then i.beat_at + coalesce(t.lease, interval '30 seconds') end as lease_until,
-        j.dedupe_key, j.last_error, j.errors, j.result, j.degraded, p.document as progress, j.tags, j.meta, j.run_no,
-        j.handed_back, j.snoozed, j.lost, j.instance_id, j.created_at, j.started_at, j.finished_at
-    from job j
+    ) as j
     left join wakeful.job_type t on t.job_type = j.job_type
     left join wakeful.instance i on i.instance_id = j.instance_id and j.status = 'RUNNING'
     left join wakeful.progress p on p.job_id = j.job_id and (p.run_no = j.run_no or j.status <> 'RUNNING');
