@@ -189,6 +189,20 @@ async def test_behind_a_pooler_that_breaks_listen_it_says_so(db: ClonedDatabase)
     assert not calls.said.recorder.of(LISTENER_CONNECTED)
 
 
+async def test_behind_a_pooler_that_does_not_break_listen_it_listens(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    """One in session mode: only the key of the session is another one."""
+    calls = Calls()
+    async with (
+        deaf_pooler(db.cluster.socket, db.name, deaf=False) as dsn,
+        listening(dsn, calls, echo_timeout=2.0),
+    ):
+        await calls.said.recorder.seen(LISTENER_CONNECTED)
+        await sql.execute("select pg_notify('wakeful', '5')")
+        await calls.until(5)
+
+
 async def test_a_listen_dsn_of_its_own_goes_round_the_pooler(db: ClonedDatabase) -> None:
     calls = Calls()
     async with deaf_pooler(db.cluster.socket, db.name) as dsn:

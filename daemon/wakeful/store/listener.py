@@ -112,7 +112,7 @@ async def _listen(listening: Listening) -> NoReturn:
     try:
         await ear.listen(alone=not opened.pooled)
         listening.on_notify(None)
-        if not await ear.hears_itself():
+        if not (await _hears_another(ear, listening) if opened.pooled else await ear.hears_itself()):
             raise NothingArrives
         _say(listening, "connected", reason="")
         while not await ear.ended_within(listening.echo_interval):
@@ -121,6 +121,20 @@ async def _listen(listening: Listening) -> NoReturn:
         raise StoreUnavailable("listen: the server ended the connection")
     finally:
         opened.connection.terminate()
+
+
+async def _hears_another(ear: _Ear, listening: Listening) -> bool:
+    """Whether an idle connection behind a pooler hears what another one says.
+
+    Its own echo proves nothing there: a pooler in transaction mode lends the session back for just that statement.
+    """
+    other = await open_connection(
+        listening.settings, application="wakeful listener", pooled=True, listen=True
+    )
+    try:
+        return await ear.hears(other.connection)
+    finally:
+        other.connection.terminate()
 
 
 class _Ear:
@@ -139,14 +153,18 @@ class _Ear:
         """Start to listen; `alone`: the session is ours, no pooler shares it."""
         self._connection.add_termination_listener(self._on_end)
         if alone:
-            await self._asked("stay_idle")
+            await self._within(self._connection.fetch(statements()["stay_idle"]))
         await self._within(self._connection.add_listener(self._echo_channel, self._on_echo))
         await self._within(self._connection.add_listener(CHANNEL, self._on_notification))
 
     async def hears_itself(self) -> bool:
         """Send an echo and wait for it; False: it was sent, and did not come. Raises StoreUnavailable."""
+        return await self.hears(self._connection)
+
+    async def hears(self, speaker: Connection) -> bool:
+        """The same, with an echo that `speaker` sends."""
         self._awaited, self._changed = secrets.token_hex(8), anyio.Event()
-        await self._asked("echo", self._echo_channel, self._awaited)
+        await self._within(speaker.fetch(statements()["echo"], self._echo_channel, self._awaited))
         with anyio.move_on_after(self._listening.echo_timeout):
             await self._changed.wait()
         return self._awaited == "" or self._ended.is_set()
@@ -156,9 +174,6 @@ class _Ear:
         with anyio.move_on_after(seconds):
             await self._ended.wait()
         return self._ended.is_set()
-
-    async def _asked(self, statement: str, *arguments: object) -> None:
-        await self._within(self._connection.fetch(statements()[statement], *arguments))
 
     async def _within(self, call: Awaitable[object]) -> None:
         try:
