@@ -25,6 +25,15 @@ async def eventually(
     raise AssertionError(f"did not come true within {timeout} s; last seen: {last!r}")
 
 
+def looked(look: Callable[[], T]) -> Callable[[], Awaitable[T]]:
+    """Give a look at something in this process in the form that `eventually` takes."""
+
+    async def look_now() -> T:
+        return look()
+
+    return look_now
+
+
 async def blocked(
     observer: Connection, session: Connection, *, by: Connection | None = None
 ) -> tuple[int, ...]:
