@@ -25,7 +25,7 @@ from wakeful.handlers.registry import Registry
 from wakeful.handlers.threads import open_threads
 from wakeful.handlers.trailing import run_trailing
 from wakeful.runtime.attempts import Overseeing, run_overseer
-from wakeful.runtime.beat import Beating, Heart
+from wakeful.runtime.beat import Beating, Heart, Pulse
 from wakeful.runtime.claimer import run_claimer
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.membership import run_membership
@@ -141,6 +141,10 @@ async def _beating(parts: Parts, *, beat: bool) -> AsyncIterator[None]:
         yield
         return
     async with BlockingPortal() as portal:
+
+        def post(pulse: Pulse) -> None:
+            portal.start_task_soon(parts.membership.receive, pulse)
+
         heart = Heart(
             Beating(
                 settings=parts.settings.database,
@@ -148,7 +152,7 @@ async def _beating(parts: Parts, *, beat: bool) -> AsyncIterator[None]:
                 lease=parts.lease,
                 holdings=parts.holdings,
                 telemetry=parts.observed.telemetry,
-                post=lambda pulse: portal.start_task_soon(parts.membership.receive, pulse),
+                post=post,
             )
         )
         heart.start()

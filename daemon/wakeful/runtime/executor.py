@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from wakeful.core.outcome import HandedBack, Outcome
-from wakeful.errors import JobInterrupted, StoreError
+from wakeful.errors import JobInterrupted, LeaseLost, WakefulError
 from wakeful.handlers.invoke import Answer, Raised, invoke
 from wakeful.runtime.attempts import Attempt, ask
 from wakeful.runtime.conclusion import Conclusion, Landing
@@ -91,20 +91,25 @@ def _begin(
 
 async def _call(executing: Executing, holding: Holding, prepared: Prepared) -> Answer:
     """Call the handler; the steps that it declares are stored before it starts. Runs in the attempt's own task."""
-    if prepared.handler.declaration.steps:
-        await _begin_progress(prepared)
-    with attempt_context(prepared.names, prepared.lines):
-        answer = await invoke(prepared.handler, prepared.context, prepared.payload, executing.threads)
+    answer: Answer | None = await _begin_progress(prepared) if prepared.handler.declaration.steps else None
+    if answer is None:
+        with attempt_context(prepared.names, prepared.lines):
+            answer = await invoke(prepared.handler, prepared.context, prepared.payload, executing.threads)
     executing.attempts.end(holding)
     return answer
 
 
-async def _begin_progress(prepared: Prepared) -> None:
+async def _begin_progress(prepared: Prepared) -> Raised | None:
+    """Store the declared steps; gives the answer of an attempt that lost its job meanwhile, or is to stop."""
     try:
         await prepared.progress.begin()
-    except (StoreError, asyncio.CancelledError):
-        # The claim is lost, or the attempt is to stop: the handler's first step says so, in its own block.
-        return
+    except LeaseLost as lost:
+        prepared.control.cancel(LeaseLost(str(lost)))
+        return Raised(lost)
+    except (WakefulError, asyncio.CancelledError) as stopped:
+        return Raised(stopped)
+    reason = prepared.control.reason
+    return None if reason is None else Raised(reason)
 
 
 def _end(executing: Executing, attempt: Attempt, prepared: Prepared, answer: Answer) -> None:
