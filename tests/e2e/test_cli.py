@@ -122,17 +122,35 @@ def test_no_password_is_ever_shown(
     assert "s3cr3t" not in written.out + written.err
 
 
-async def test_a_role_that_may_not_is_told_so(db: ClonedDatabase, sql: Connection) -> None:
-    await sql.execute("create role cli_observer login in role wakeful_observer")
+async def test_each_role_may_do_what_the_documents_say(db: ClonedDatabase, sql: Connection) -> None:
+    await factories.declare(sql, "COLLECT", secret_paths=("token",))
+    dead = await factories.job_in(sql, "DEAD", payload='{"token": "s3cr3t"}')
+    roles = ("producer", "worker", "observer")
+    allowed = {
+        ("jobs", "list"): {"worker", "observer"},
+        ("jobs", "show", str(dead)): {"worker", "observer"},
+        ("jobs", "tail", str(dead)): {"worker", "observer"},
+        ("queues", "list"): {"worker", "observer"},
+        ("enqueue", "COLLECT"): {"worker", "producer"},
+        ("jobs", "cancel", "READY"): {"worker", "producer"},
+        ("jobs", "requeue", str(dead)): {"worker"},
+        ("queues", "pause", "mail"): {"worker"},
+    }
+    for role in roles:
+        await sql.execute(f"create role {db.name}_{role} login in role wakeful_{role}")
     try:
-        job_id = await factories.job_in(sql, "DEAD")
-        assert (await wakeful("jobs", "list", db=db, role="cli_observer")).code == 0
-        ended = await wakeful("jobs", "requeue", job_id, db=db, role="cli_observer")
+        for command, may in allowed.items():
+            for role in roles:
+                ready = await factories.job_in(sql, "READY")
+                named = [str(ready) if word == "READY" else word for word in command]
+                ended = await wakeful(*named, db=db, role=f"{db.name}_{role}")
+                assert (ended.code == 0) == (role in may), (command, role, ended)
+                if role not in may:
+                    assert "permission denied" in ended.err
+                    assert "hint: this database role may not do that" in ended.err
     finally:
-        await sql.execute("drop role cli_observer")
-    assert ended.code == 1
-    assert "permission denied" in ended.err
-    assert "hint: this database role may not do that" in ended.err
+        for role in roles:
+            await sql.execute(f"drop role {db.name}_{role}")
 
 
 async def test_shared_options_may_stand_on_either_side(db: ClonedDatabase) -> None:
@@ -142,7 +160,7 @@ async def test_shared_options_may_stand_on_either_side(db: ClonedDatabase) -> No
         ("queues", "--json", "--database", db.dsn, "list"),
     ):
         ended = await wakeful(*command)
-        assert (ended.code, ended.document()) == (0, {"cap": 10000, "queues": []})
+        assert (ended.code, ended.document()) == (0, {"queues": []})
 
 
 async def test_enqueue_prints_the_id_and_keeps_every_digit(db: ClonedDatabase, sql: Connection) -> None:

@@ -47,7 +47,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """One queue and what lies in it; each count stops at the cap that was asked for. `oldest` is in seconds."""
+    """One queue and what lies in it; `oldest` is how long its oldest waiting job has been due, in seconds."""
 
     queue: str
     paused_at: datetime | None
@@ -120,9 +120,9 @@ async def requeue_job(database: Database, job_id: UUID) -> bool:
     return await database.fetchval("requeue_job", job_id) is not None
 
 
-async def list_queues(database: Database, *, cap: int) -> list[QueueState]:
+async def list_queues(database: Database) -> list[QueueState]:
     """Every known queue."""
-    rows = await database.fetch("list_queues", cap)
+    rows = await database.fetch("list_queues")
     return [
         QueueState(
             queue=row["queue"],

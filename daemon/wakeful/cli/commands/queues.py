@@ -16,7 +16,6 @@ from wakeful.store import reads
 from wakeful.store.database import Database
 from wakeful.store.reads import QueueState
 
-CAP: Final = 10_000
 _HEADINGS: Final = ("QUEUE", "STATE", "WAITING", "RUNNING", "SCHEDULED", "DEAD", "OLDEST DUE", "REASON")
 
 
@@ -45,9 +44,9 @@ def run_list(arguments: argparse.Namespace) -> int:
     """Print the queues."""
 
     async def print_queues(database: Database) -> int:
-        queues = await reads.list_queues(database, cap=CAP)
+        queues = await reads.list_queues(database)
         if arguments.json:
-            show(to_json({"cap": CAP, "queues": [_document(queue) for queue in queues]}))
+            show(to_json({"queues": [_document(queue) for queue in queues]}))
         else:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
             show("\n".join(table(_HEADINGS, [_row(queue) for queue in queues], width=width)))
@@ -102,7 +101,7 @@ def _row(queue: QueueState) -> tuple[str, ...]:
     return (
         queue.queue,
         "paused" if paused else "open",
-        *(f"{number}+" if number >= CAP else str(number) for number in counts),
+        *map(str, counts),
         age(queue.oldest),
         queue.reason or "",
     )

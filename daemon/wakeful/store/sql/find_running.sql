@@ -1,6 +1,6 @@
 -- The jobs that run now, the longest running first.   $1 rows at most
-select r.job_id
-from wakeful.ready r
-where r.owner is not null
-order by r.started_at
+select j.job_id
+from wakeful.jobs j
+where j.status = 'RUNNING'
+order by j.started_at
 limit $1
