@@ -32,9 +32,7 @@ _UNHANDLED: Final = "AI_CHECK has no handler, to show that such a job fails loud
 _GUEST: Final = (
     "Others work in this database: theirs is left alone, and AI_CHECK out, as its alert would reach them."
 )
-_JOBS_SQL: Final = (
-    "select job_type, subject, status from wakeful.jobs"
-)
+_JOBS_SQL: Final = "select job_type, subject, status from wakeful.jobs"
 _EXAMPLE_URL: Final = "http://corner-bakery.test/"
 
 
