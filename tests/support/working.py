@@ -11,6 +11,7 @@ from uuid import UUID
 from support.databases import ClonedDatabase, Connection
 from wakeful.core import jsontext
 from wakeful.core.settings import DatabaseSettings
+from wakeful.runtime.holdings import Holding
 from wakeful.runtime.lease import Owner, new_incarnation, new_token
 from wakeful.store import instances
 from wakeful.store import jobs as store
@@ -156,3 +157,17 @@ async def table_of(sql: Connection, job_id: UUID) -> Sequence[str]:
 
 
 _JSON = frozenset({"payload", "errors", "result", "progress", "meta"})
+
+
+def held(claimed: Claimed) -> Holding:
+    """The claim as the runtime holds it, its handler ended."""
+    holding = Holding(
+        job=claimed.job,
+        lease=30.0,
+        wait=claimed.wait,
+        snoozed=claimed.snoozed,
+        suspect=False,
+        claimed_at=claimed.claimed_at,
+    )
+    holding.stage = "ending"
+    return holding

@@ -91,7 +91,8 @@ class Attempts:
     async def idle(self) -> None:
         """Wait until no handler runs."""
         while self.running:
-            self._none_left = anyio.Event()
+            if self._none_left.is_set():  # else others wait for it already
+                self._none_left = anyio.Event()
             await self._none_left.wait()
 
     @property

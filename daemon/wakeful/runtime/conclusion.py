@@ -23,6 +23,7 @@ from wakeful.core.outcome import (
     Outcome,
     Snoozed,
 )
+from wakeful.core.text import ERROR_LIMIT_BYTES, clean
 from wakeful.runtime.holdings import Holding
 from wakeful.store.jobs import Finish, Settlement, Status, Verb
 
@@ -107,4 +108,10 @@ def _settlement(outcome: Outcome) -> tuple[Verb, str | None, ErrorEntry | None, 
 
 
 def _entry_text(entry: ErrorEntry) -> str:
-    return jsontext.dumps({"type": entry.type, "message": entry.message, "traceback": entry.traceback})
+    fields = {"type": entry.type, "message": entry.message, "traceback": entry.traceback}
+    try:
+        return jsontext.dumps(fields)
+    except ValueError:  # texts are clean by construction; should one not be, no flush may fail for it
+        return jsontext.dumps(
+            {name: text and clean(text, ERROR_LIMIT_BYTES) for name, text in fields.items()}
+        )

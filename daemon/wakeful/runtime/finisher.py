@@ -80,13 +80,15 @@ class Finisher:
     async def room(self) -> None:
         """Wait while too much is unwritten: workers must not outrun the finisher."""
         while self.crowded:
-            self._room = anyio.Event()
+            if self._room.is_set():  # else others wait for it already
+                self._room = anyio.Event()
             await self._room.wait()
 
     async def settled(self) -> None:
         """Wait until the database has taken everything."""
         while self._unsettled:
-            self._all_settled = anyio.Event()
+            if self._all_settled.is_set():
+                self._all_settled = anyio.Event()
             await self._all_settled.wait()
 
     async def run(self, stop: anyio.Event) -> None:

@@ -7,12 +7,14 @@ split out of its batch, and replaced by one that always stores.
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
+from wakeful.core import backoff
 from wakeful.core.outcome import Done, ErrorEntry, Failed
 from wakeful.errors import DataRefused, OptionRefused, StoreBusy
 from wakeful.runtime.conclusion import Conclusion, Landing
@@ -160,7 +162,8 @@ def _refused(telemetry: Telemetry, conclusion: Conclusion, error: Exception) -> 
         attempt=job.attempts,
         reason=reason,
     )
-    delay = conclusion.outcome.delay if isinstance(conclusion.outcome, Failed) else 0.0
+    later = backoff.jittered(backoff.delay(job.attempts), random.random())
+    delay = conclusion.outcome.delay if isinstance(conclusion.outcome, Failed) else later
     retry = conclusion.outcome.retry if isinstance(conclusion.outcome, Failed) else True
     refused = Failed(error=ErrorEntry(type="OutcomeRefused", message=reason), delay=delay, retry=retry)
     return replace(conclusion, outcome=refused)
