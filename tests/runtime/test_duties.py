@@ -13,14 +13,19 @@ from support.dispatching import Heard, heard, store_of
 from support.eventually import blocked
 from support.factories import enqueue
 from support.loops import running
-from support.owners import register
+from support.owners import register, silence
 from support.proxy import Proxy
+from wakeful.core.settings import DatabaseSettings
 from wakeful.errors import StoreBusy
 from wakeful.runtime.duties import Duty, fold_duty, job_types_duty, run_duties
-from wakeful.runtime.reaper import backstop_duty
+from wakeful.runtime.promoter import promote_due
+from wakeful.runtime.reaper import backstop_duty, reap_once
+from wakeful.runtime.unserved import unserved_duty
 from wakeful.runtime.watch import ServerClock
 from wakeful.store import instances, upkeep
-from wakeful.store.database import Database
+from wakeful.store.database import Database, open_database
+from wakeful.store.gauges import read_gauges
+from wakeful.store.identity import raise_position
 from wakeful.store.statements import statements
 from wakeful.telemetry.events import DUTY_FAILED, DUTY_TAKEN
 
@@ -355,3 +360,29 @@ async def test_refreshing_at_once_does_not_deadlock(
         await transaction.commit()
 
     assert await sql.fetchval("select hash from wakeful.job_type") == "hash"
+
+
+async def test_a_worker_may_do_all_of_it(db: ClonedDatabase, sql: Connection, said: Heard) -> None:
+    """Every loop as a role that has wakeful_worker and nothing else."""
+    await sql.execute("create role worker_of_duties_test login in role wakeful_worker")
+    try:
+        settings = DatabaseSettings(dsn=db.dsn_as("worker_of_duties_test"))
+        async with open_database(settings, said.telemetry) as database:
+            owner = await register(database)
+            await enqueue(sql, "AI_CHECK", queue="other", dedupe_key="k", max_attempts=1)
+            await unserved_duty(database, grace=0.0).perform(anyio.Event())
+            await enqueue(sql, queue="a", dedupe_key="l")
+            await owner.claim()
+            await silence(sql, owner, 60.0)
+            assert len(await reap_once(database)) == 1
+            await enqueue(sql, run_after=await sql.fetchval("select now() + interval '1 hour'"))
+            await sql.execute("update wakeful.scheduled set run_after = now()")
+            assert (await promote_due(database)).jobs == 1
+            for duty in (fold_duty(database), job_types_duty(database), backstop_duty(database)):
+                await duty.perform(anyio.Event())
+            assert await raise_position(database) is None
+            assert await upkeep.take_duty(database, "prune", 60.0)
+            assert await read_gauges(database, cap=10)
+        assert await sql.fetchval("select count(*) from wakeful.dead") == 1
+    finally:
+        await sql.execute("drop role worker_of_duties_test")

@@ -416,6 +416,32 @@ async def test_two_reapers_take_a_great_many_jobs_back_once_each(
     assert await sql.fetchval("select count(*) from wakeful.ready where owner is null and lost = 0") == 500
 
 
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def test_a_sweep_reads_by_the_primary_key_whatever_the_statistics_say(
+    sql: Connection, database: Database, mode: str
+) -> None:
+    owner = await register(database)
+    await sql.execute("analyze wakeful.ready")  # empty: what the planner believes is out of date
+    await owned_jobs(sql, owner, 3000)
+    lane = await sql.fetchval("select lane_id from wakeful.ready limit 1")
+    positions = [
+        row["pos"] for row in await sql.fetch("select pos from wakeful.ready order by pos limit 500")
+    ]
+    plans = []
+    async with sql.transaction():
+        await sql.execute(f"set local plan_cache_mode = {mode}")
+        for name, arguments in (
+            ("look_at_owned", (lane, 0, 500, 60.0)),
+            ("reclaim_jobs", (lane, positions, owner.instance_id, 0, None, 3)),
+        ):
+            rows = await sql.fetch(f"explain (costs off) {statements()[name]}", *arguments)
+            plans.append("\n".join(row[0] for row in rows))
+
+    for plan in plans:
+        assert "Seq Scan on ready" not in plan, plan
+        assert "ready_pkey" in plan
+
+
 async def test_a_pass_ends_where_it_is_when_the_stop_comes(sql: Connection, database: Database) -> None:
     owner = await register(database)
     await owned_jobs(sql, owner, 10)

@@ -36,7 +36,8 @@ def unserved_duty(
     """The duty that looks for such types; by default as often as a `grace` of seconds needs."""
 
     async def perform(stop: anyio.Event) -> None:
-        await lanes.mark_unserved(database)
+        if not await lanes.mark_unserved(database):
+            return
         for lane in await lanes.find_unserved(database, grace):
             if stop.is_set():
                 return

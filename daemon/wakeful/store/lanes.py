@@ -28,9 +28,9 @@ async def fold_lanes(database: Database, limit: int) -> int:
     return rows
 
 
-async def mark_unserved(database: Database) -> None:
-    """Note since when lanes with waiting jobs are not served; forget it where one is."""
-    await database.fetch("mark_unserved")
+async def mark_unserved(database: Database) -> bool:
+    """Note since when lanes with waiting jobs are not served; forget it where one is. False: every lane is."""
+    return await database.fetchval("mark_unserved") is True
 
 
 async def find_unserved(database: Database, grace: float) -> list[UnservedLane]:

@@ -1,4 +1,5 @@
--- The next slice of ready by its primary key: the owned positions of each lane, by owner. Locks nothing.
+-- The next slice of ready by its primary key: the owned positions of each lane, by owner. Locks nothing. The limit is a query,
+-- so that a planner with old statistics, who thinks that the slice is all there is, does not sort the whole table for it.
 -- $1 $2 lane and position that the last slice ended at   $3 rows   $4 seconds that a job may be past twice its deadline
 with slice as materialized (
     select
@@ -7,7 +8,7 @@ with slice as materialized (
     from wakeful.ready r
     where (r.lane_id, r.pos) > ($1, $2)
     order by r.lane_id, r.pos
-    limit $3
+    limit (select $3::bigint)
 )
 select
     s.lane_id, s.owner, s.overdue, max(s.pos) as last_pos, count(*) as seen,

@@ -1,5 +1,5 @@
 -- Note since when a lane with waiting jobs has had no live instance that serves its job type; and forget it where one does.
--- A paused queue and a closed lane are left as they are: nothing happens there.
+-- A paused queue and a closed lane are left as they are: nothing happens there. Gives whether there may be any at all.
 with recursive present (lane_id) as (
     (select r.lane_id from wakeful.ready r order by r.lane_id limit 1)
     union all
@@ -27,11 +27,15 @@ served as (
     set unserved_since = null
     where l.unserved_since is not null
       and exists (select from wakeful.instance i where i.state = 'live' and (i.every_type or i.serves ? l.job_type))
+),
+marked as (
+    insert into wakeful.lane as l (lane_id, queue, priority, job_type, limit_key, suspect, unserved_since)
+    select u.lane_id, u.queue, u.priority, u.job_type, u.limit_key, u.suspect, clock_timestamp()
+    from unserved u
+    order by u.lane_id
+    on conflict (lane_id) do update
+    set unserved_since = excluded.unserved_since
+    where l.unserved_since is null and not l.closed
+    returning l.lane_id
 )
-insert into wakeful.lane as l (lane_id, queue, priority, job_type, limit_key, suspect, unserved_since)
-select u.lane_id, u.queue, u.priority, u.job_type, u.limit_key, u.suspect, clock_timestamp()
-from unserved u
-order by u.lane_id
-on conflict (lane_id) do update
-set unserved_since = excluded.unserved_since
-where l.unserved_since is null and not l.closed
+select exists (select from marked) or exists (select from wakeful.lane l where l.unserved_since is not null) as some

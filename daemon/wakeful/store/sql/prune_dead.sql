@@ -4,7 +4,7 @@ with old as (
     from wakeful.dead d
     where d.finished_at < now() - make_interval(secs => $1::double precision)
     order by d.finished_at
-    limit $2
+    limit (select $2::bigint)
     for update skip locked
 ),
 gone as (

@@ -3,7 +3,7 @@ with oldest as (
     select o.outbox_id, o.alert_id, o.created_at
     from wakeful.alert_outbox o
     order by o.outbox_id
-    limit $2
+    limit (select $2::bigint)
 ),
 gone as (
     delete from wakeful.alert_outbox o

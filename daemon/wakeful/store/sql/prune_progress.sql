@@ -5,7 +5,7 @@ with slice as materialized (
     from wakeful.progress p
     where p.job_id > $1
     order by p.job_id
-    limit $2
+    limit (select $2::bigint)
 ),
 gone as (
     delete from wakeful.progress p

@@ -11,7 +11,7 @@ lanes as (
     from present p
     cross join lateral (
         select min(s.queue) as queue, count(*) filter (where s.owner is null) as waiting, count(s.owner) as running
-        from (select r.queue, r.owner from wakeful.ready r where r.lane_id = p.lane_id order by r.pos limit $1) as s
+        from (select r.queue, r.owner from wakeful.ready r where r.lane_id = p.lane_id order by r.pos limit (select $1::bigint)) as s
     ) as seen
     left join lateral (
         select extract(epoch from clock_timestamp() - r.run_after) as due_s
