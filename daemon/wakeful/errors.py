@@ -38,6 +38,10 @@ class StoreUnavailable(StoreError):
     """The database can't be reached or asks to try again later: an outage of the process, never a fault of a job."""
 
 
+class ConnectionLost(StoreUnavailable):
+    """A connection broke or gave no answer; a new one may work at once. What became of the statement is unknown."""
+
+
 class StoreBusy(StoreUnavailable):
     """The server is there, but a lock, a deadline or a conflict stood in the way; the statement changed nothing."""
 

@@ -159,10 +159,10 @@ async def test_a_listener_that_is_killed_listens_again_at_once(db: ClonedDatabas
 
 
 async def test_terminated_connections_cost_no_attempt(db: ClonedDatabase, sql: Connection) -> None:
-    jobs = [await enqueue(sql, "probe.sleep", seconds=0.2) for _ in range(60)]
+    jobs = [await enqueue(sql, "probe.sleep", seconds=0.2) for _ in range(200)]
     with running_daemon(db.dsn, settings=QUICK) as daemon:
-        for _ in range(8):
-            daemon.wait_for("job.started", count=len(daemon.events("job.started")) + 3)
+        for round_no in range(8):
+            daemon.wait_for("job.finished", count=20 * round_no + 1)
             await sql.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and application_name like 'wakeful%'"

@@ -17,7 +17,7 @@ import anyio
 import asyncpg
 
 from wakeful.core.settings import DatabaseSettings
-from wakeful.errors import StoreBusy, StoreUnavailable
+from wakeful.errors import ConnectionLost, StoreBusy, StoreUnavailable
 from wakeful.store.connect import CLOSE_SECONDS, Connection, Server, open_connection
 from wakeful.store.outage import Outage
 from wakeful.store.statements import statements
@@ -245,7 +245,7 @@ class Database:
         if isinstance(error, StoreUnavailable):
             # What broke this connection most likely broke its neighbours: the next call makes a new one.
             self._drop_idle()
-            if "[" in str(error):
+            if not isinstance(error, ConnectionLost):
                 self.outage.failed(error)
 
     def _drop_idle(self) -> None:

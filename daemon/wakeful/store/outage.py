@@ -44,9 +44,14 @@ class Outage:
         return max(0.0, self._next_try - time.monotonic()) if self.away else 0.0
 
     def failed(self, error: BaseException) -> None:
-        """Note that a connection could not be made or was lost."""
+        """Note that a connection could not be made, or that the server refuses to work.
+
+        What fails while the next attempt is not yet due belongs to the failure before it, and postpones nothing.
+        """
         now = time.monotonic()
         first = self._since is None
+        if not first and now < self._next_try:
+            return
         if self._since is None:
             self._since = now
         self._attempts += 1

@@ -11,14 +11,24 @@ from typing import Final
 
 import asyncpg
 
-from wakeful.errors import DataRefused, OptionRefused, SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
+from wakeful.errors import (
+    ConnectionLost,
+    DataRefused,
+    OptionRefused,
+    SchemaMismatch,
+    StoreBusy,
+    StoreError,
+    StoreUnavailable,
+)
 
 MIGRATE_HINT: Final = "run `wakeful migrate`"
 
 # Conflicts, locks and time-outs: nothing happened, and the same statement may go through in a moment.
-_BUSY: Final = frozenset({"40001", "40P01", "55P03", "57014", "25P03"})
+_BUSY: Final = frozenset({"40001", "40P01", "55P03", "57014"})
+# The session was ended; the server may well take another at once.
+_ENDED: Final = frozenset({"57P01", "57P02", "57P05", "25P03"})
 # Connections, resources, operator intervention, read-only, authentication, I/O: the outage of the process.
-_AWAY_CLASSES: Final = frozenset({"08", "53", "57", "58", "28", "3D", "XX"})
+_AWAY_CLASSES: Final = frozenset({"53", "57", "58", "28", "3D", "XX"})
 _AWAY: Final = frozenset({"25006", "42501", "0A000", "26000", "42P05", "55000"})
 # Values, constraints, and values past a limit of the server's, such as JSON nested too deeply.
 _DATA_CLASSES: Final = frozenset({"22", "23", "54"})
@@ -33,7 +43,7 @@ def translated(error: BaseException, statement: str) -> StoreError | SchemaMisma
         return DataRefused(f"{statement}: {error}")
     if isinstance(error, (asyncpg.InterfaceError, OSError, TimeoutError, asyncpg.InternalClientError)):
         reason = str(error) or type(error).__name__
-        return StoreUnavailable(f"{statement}: {reason}")
+        return ConnectionLost(f"{statement}: {reason}")
     return StoreError(f"{statement}: {type(error).__name__}: {error}")
 
 
@@ -44,6 +54,8 @@ def _of_server(error: asyncpg.PostgresError, statement: str) -> StoreError | Sch
         return OptionRefused(state, error.args[0] if error.args else "", getattr(error, "hint", None))
     if state in _BUSY:
         return StoreBusy(message)
+    if state in _ENDED or state.startswith("08"):
+        return ConnectionLost(message)
     if state[:2] in _AWAY_CLASSES or state in _AWAY:
         return StoreUnavailable(message)
     if state[:2] in _DATA_CLASSES:
