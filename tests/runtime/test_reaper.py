@@ -22,6 +22,7 @@ from wakeful.runtime.watch import Watch
 from wakeful.store import jobs, upkeep
 from wakeful.store.database import Database
 from wakeful.store.statements import statements
+from wakeful.store.upkeep import Rescued
 from wakeful.telemetry.events import INSTANCE_REAPED, JOBS_RESCUED
 
 BEAT = 5.0
@@ -193,6 +194,7 @@ async def test_the_loop_takes_from_the_dead_and_not_from_one_whose_lease_only_lo
     kept = await one_job(sql, alive)
     await silence(sql, dead, 60.0)
     over = anyio.Event()
+    rescued: list[Rescued] = []
 
     async def beat_with_a_wrong_clock() -> None:
         while not over.is_set():
@@ -200,7 +202,7 @@ async def test_the_loop_takes_from_the_dead_and_not_from_one_whose_lease_only_lo
             await silence(sql, alive, 60.0)
 
     async def loop(stop: anyio.Event) -> None:
-        await run_reaper(database, stop, interval=0.05, beat=0.2)
+        await run_reaper(database, stop, interval=0.05, beat=0.2, on_rescued=rescued.extend)
 
     async with anyio.create_task_group() as group:
         group.start_soon(beat_with_a_wrong_clock)
@@ -210,6 +212,7 @@ async def test_the_loop_takes_from_the_dead_and_not_from_one_whose_lease_only_lo
 
     assert await alive.finish(kept)
     assert await status_of(sql, lost.job_id) == "PENDING"
+    assert [one.job_id for one in rescued] == [lost.job_id]
     assert not said.recorder.of(INSTANCE_REAPED, name="alive")
 
 
@@ -346,6 +349,7 @@ async def test_another_incarnation_under_the_same_id_is_not_deposed(
     await sql.execute("update wakeful.instance set incarnation = incarnation + 1")
 
     assert not await upkeep.depose(database, sight, watched=0.0)
+    assert not await owner.beat()
 
 
 # F25: what reaps can't get stuck.

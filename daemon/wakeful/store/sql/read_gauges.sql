@@ -16,7 +16,7 @@ lanes as (
     left join lateral (
         select extract(epoch from clock_timestamp() - r.run_after) as due_s
         from wakeful.ready r
-        where r.lane_id = p.lane_id and r.owner is null
+        where r.lane_id = p.lane_id and coalesce(r.owner < 0, true)  -- nobody: without statistics, see claim_jobs.sql
         order by r.pos
         limit 1
     ) as head on true
