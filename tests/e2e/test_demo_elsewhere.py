@@ -133,3 +133,16 @@ def test_a_mistake_in_the_examples_variables_is_said_before_anything_starts(tmp_
     assert "ONBOARDING_LLM_URL" in ended.err
     assert "ONBOARDING_TYPO" in ended.err
     assert not (tmp_path / "data").exists()
+
+
+def test_without_a_library_of_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "PIL").mkdir()
+    missing = "raise ModuleNotFoundError(\"No module named 'PIL'\", name='PIL')"
+    (tmp_path / "PIL" / "__init__.py").write_text(missing)
+    ended = run_demo("--once", data=tmp_path / "data", environ={"PYTHONPATH": str(tmp_path)})
+    assert ended.code == 1
+    assert ended.err.splitlines() == [
+        "wakeful: the demo needs a library that is not installed: PIL",
+        '  hint: pip install "wakeful[demo]"',
+    ]
+    assert not (tmp_path / "data").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -112,7 +113,8 @@ def test_a_reader_that_goes_away_is_no_failure(data: Path) -> None:
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        process.stdout.readline()
+        while "enqueued" not in process.stdout.readline():
+            pass
         process.stdout.close()
         errors = process.stderr.read()
         assert (process.wait(30), errors) == (0, "")
@@ -121,6 +123,8 @@ def test_a_reader_that_goes_away_is_no_failure(data: Path) -> None:
         process.stderr.close()
     assert processes_of(data) == []
     assert not (data / "owner").exists()
+    last = json.loads((data / "daemon.log").read_text().splitlines()[-1])
+    assert (last["event"], last["exit_code"]) == ("daemon.stopped", 0)
 
 
 def test_in_a_terminal_it_shows_steps_live_and_ends_with_ctrl_c(data: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from wakeful.cli.demo.example import prepare_example
 from wakeful.cli.demo.plan import plan_from
+from wakeful.cli.demo.session import run_demo
 from wakeful.cli.options import Commands, add_command, duration
 
 DEFAULT_SECONDS: Final = 5.0
@@ -54,9 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the demo; gives its exit code."""
     plan = plan_from(arguments, os.environ)
     prepare_example()
-    # Only now: it needs the libraries of an extra.
-    from wakeful.cli.demo.session import run_demo  # noqa: PLC0415
-
     return run_demo(plan, os.environ, as_json=arguments.json)
 
 

@@ -1,7 +1,7 @@
 """What the example's pipeline meets: the bundled sites and the stand-in language model, or real ones, by environment.
 
 Invariant: a variable that is exported wins over what is bundled, and the stand-in's key and a real one never go to each
-other's endpoint. The only module of the demo that imports the example.
+other's endpoint. The only module that imports the example, and only where it is used, since it needs an extra.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from onboarding import llm
-from onboarding import site as bundled
-from onboarding.places import PLACES, Place, place_for
-from onboarding.settings import SettingsError, from_environment
+from wakeful.cli.demo.producing import Place
 from wakeful.cli.exits import USAGE, CommandFailed
 from wakeful.errors import ConfigError
 
@@ -36,6 +33,8 @@ class Surroundings:
 
 def places_of(sites: Sequence[str]) -> tuple[Place, ...]:
     """The places to onboard: the bundled ones, or these sites. Raises CommandFailed."""
+    from onboarding.places import PLACES, place_for  # noqa: PLC0415 -- of an optional extra
+
     try:
         return tuple(place_for(url) for url in sites) or PLACES
     except ValueError as error:
@@ -44,6 +43,8 @@ def places_of(sites: Sequence[str]) -> tuple[Place, ...]:
 
 def check(environ: Mapping[str, str]) -> None:
     """Look at the example's variables now, before anything is started. Raises ConfigError with every mistake."""
+    from onboarding.settings import SettingsError, from_environment  # noqa: PLC0415 -- of an optional extra
+
     try:
         from_environment(environ)
     except SettingsError as error:
@@ -55,6 +56,9 @@ async def surrounded(
     folder: Path, sites: Sequence[str], environ: Mapping[str, str]
 ) -> AsyncIterator[Surroundings]:
     """Serve what is bundled while the block runs, the model only where no other is given."""
+    from onboarding import llm  # noqa: PLC0415 -- of an optional extra
+    from onboarding import site as bundled  # noqa: PLC0415
+
     given = {name: value for name, value in environ.items() if name.startswith("ONBOARDING_") and value}
     async with AsyncExitStack() as stack:
         served = await stack.enter_async_context(bundled.serve())
