@@ -163,7 +163,7 @@ async def test_tail_follows_the_steps_until_the_job_has_ended(db: ClonedDatabase
         lines = lines_of(process)
         assert (await lines.next()).endswith("COLLECT  RUNNING, attempt 1 of 5")
         assert (await lines.next()).endswith("COLLECT  fetch running 10 %")
-        await _progress(sql, job_id, ("fetch", "running", 50, "page 5"), ("parse", "pending", None, None))
+        await _progress(sql, job_id, ("fetch", "running", 50.0, "page 5"), ("parse", "pending", None, None))
         assert (await lines.next()).endswith("COLLECT  fetch running 50 % page 5")
         await _progress(sql, job_id, ("fetch", "done", 100, None), ("parse", "done", None, None))
         await factories.finish(sql, job_id)
@@ -318,7 +318,7 @@ async def test_a_reader_that_goes_away_is_no_failure(
 
 
 async def _progress(
-    sql: Connection, job_id: uuid.UUID, *steps: tuple[str, str, int | None, str | None]
+    sql: Connection, job_id: uuid.UUID, *steps: tuple[str, str, float | None, str | None]
 ) -> None:
     names = ("name", "status", "percent", "message")
     document = {"attempt": 1, "steps": [dict(zip(names, step, strict=True)) for step in steps]}

@@ -41,7 +41,7 @@ def step_text(step: dict[str, Any]) -> str:
     return _words(
         step.get("name"),
         step.get("status"),
-        None if percent is None else f"{percent} %",
+        f"{percent:g} %" if isinstance(percent, int | float) else percent,
         step.get("message"),
         None if step.get("error") is None else f"({step['error']})",
     )
