@@ -110,7 +110,7 @@ def compose(
     hot, upkeep = databases
     telemetry, lease, holdings, attempts = observed.telemetry, Lease(), Holdings(), Attempts()
     bells = Bells(claimer=Wakeup(), promoter=Wakeup(), dispatcher=Wakeup())
-    gate, clock, pace = Gate(bells.claimer.ring), ServerClock(), Pace()
+    gate, clock = Gate(bells.claimer.ring), ServerClock()
     crew = Crew(settings.worker.concurrency, bells.claimer)
     flushing = Flushing(database=hot, telemetry=telemetry, lost_limit=settings.reaper.lost_limit)
     finisher = Finisher(flushing, holdings, on_death=bells.dispatcher.ring)
@@ -122,7 +122,7 @@ def compose(
         reporter=Reporter(upkeep),
         trailing=TrailingWrites(),
         lease=lease,
-        pace=pace,
+        pace=Pace(),
         settings=settings.jobs,
         telemetry=telemetry,
         submit=finisher.submit,
@@ -141,8 +141,8 @@ def compose(
         finisher=finisher,
         reporter=executing.reporter,
         executing=executing,
-        claiming=_claiming(settings, registry, hot, crew, holdings, executing, bells, gate),
-        membership=_membership(settings, registry, upkeep, crew, holdings, executing, bells),
+        claiming=_claiming(scope_of(settings, registry), executing, hot, crew, holdings, bells, gate),
+        membership=_membership(settings, registry, executing, upkeep, crew, holdings, bells),
         watchdog=Watchdog(attempts=attempts, lease=lease, telemetry=telemetry, health=observed.health),
         duties=duties_of(settings, upkeep, clock),
         clock=clock,
@@ -151,12 +151,11 @@ def compose(
 
 
 def _claiming(
-    settings: Settings,
-    registry: Registry,
+    scope: Scope,
+    executing: Executing,
     hot: Database,
     crew: Crew,
     holdings: Holdings,
-    executing: Executing,
     bells: Bells,
     gate: Gate,
 ) -> Claiming:
@@ -165,11 +164,10 @@ def _claiming(
         crew=crew,
         holdings=holdings,
         lease=executing.lease,
-        scope=scope_of(settings, registry),
+        scope=scope,
         pace=executing.pace,
         bell=bells.claimer,
         telemetry=executing.telemetry,
-        give_back=lambda one: executing.submit(Conclusion(holding=one, outcome=HandedBack(counted=False))),
         is_open=lambda: gate.open,
     )
 
@@ -177,10 +175,10 @@ def _claiming(
 def _membership(
     settings: Settings,
     registry: Registry,
+    executing: Executing,
     upkeep: Database,
     crew: Crew,
     holdings: Holdings,
-    executing: Executing,
     bells: Bells,
 ) -> Membership:
     declared = published(registry.declarations(), settings.lease)

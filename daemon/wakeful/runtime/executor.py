@@ -16,7 +16,7 @@ from wakeful.handlers.invoke import Answer, Raised, invoke
 from wakeful.runtime.attempts import Attempt, ask
 from wakeful.runtime.conclusion import Conclusion, Landing
 from wakeful.runtime.holdings import Holding
-from wakeful.runtime.own_task import ended, own_task
+from wakeful.runtime.apart import apart, ended
 from wakeful.runtime.preparing import (
     Executing,
     Prepared,
@@ -42,7 +42,7 @@ async def execute(
     if not isinstance(prepared, Prepared):
         executing.submit(Conclusion(holding=holding, outcome=prepared, landed=landed))
         return None
-    task = own_task(_call(executing, holding, prepared))
+    task = apart(_call(executing, holding, prepared))
     attempt = _begin(executing, holding, prepared, task, landed)
     answer = await ended(task) or Raised(asyncio.CancelledError())
     executing.attempts.end(holding)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def own_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+def apart(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Give the task; it starts when its worker waits."""
     return asyncio.get_running_loop().create_task(coroutine)
 
