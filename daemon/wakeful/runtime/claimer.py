@@ -29,6 +29,7 @@ from wakeful.store.jobs import Claimed, Lane
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import CLAIM_FAILED, JOB_CLAIMED, LANES_CLAIMED
 
+PASSES: Final = 3
 HOT_ROUND: Final = 20
 HOT_SECONDS: Final = 4.0
 HOT_MARK_SECONDS: Final = 0.5
@@ -46,6 +47,16 @@ class Scope:
     caps: Mapping[str, int]
     lease_of: Callable[[str], float]
     shortest_lease: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A lane's part of a round: `slots` of the free workers, and so many `jobs`, some of them ahead."""
+
+    lane: Lane
+    demand: Demand
+    slots: int
+    jobs: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,37 +102,54 @@ async def run_claimer(
 
 
 async def claim_round(claiming: Claiming) -> tuple[bool, int]:
-    """One look at the lanes and one claim for each that gets a share; (more may be there, jobs claimed)."""
+    """One look at the lanes, and claims while workers are free; (more may be there at once, jobs claimed)."""
     owner = claiming.lease.owner
     if owner is None or not claiming.is_open() or not claiming.lease.may_start(claiming.scope.shortest_lease):
         return False, 0
     await release_doubts(claiming)
     claiming.crew.wanted = claiming.crew.free == 0
-    if claiming.crew.wanted:
+    if claiming.crew.wanted or claiming.crew.closed:
         return False, 0
     began = time.monotonic()
     lanes = await store.find_lanes(
         claiming.database, job_types=claiming.scope.job_types, queues=claiming.scope.queues
     )
-    shares = shares_of(claiming, lanes)
-    full, found = await _claim_shares(claiming, owner, lanes, shares)
-    if shares:
+    left, found = await _claim_in_passes(claiming, owner, lanes)
+    if lanes:
         seconds = time.monotonic() - began
-        claiming.telemetry.emit(LANES_CLAIMED, lanes=len(shares), jobs=found, seconds=round(seconds, 4))
-    claiming.crew.wanted = full or (bool(lanes) and not found)
-    return full and claiming.crew.free > 0, found
+        claiming.telemetry.emit(LANES_CLAIMED, lanes=len(lanes), jobs=found, seconds=round(seconds, 4))
+    claiming.crew.wanted = bool(left)
+    may_take = claiming.crew.free > 0 and not claiming.crew.closed
+    return may_take and any(_demand(claiming, lane).most > 0 for lane in left), found
 
 
-def shares_of(claiming: Claiming, lanes: Sequence[Lane]) -> list[tuple[Demand, int]]:
-    """How many jobs to claim from each lane: its turn of the free workers, and what fast types can start soon."""
+async def _claim_in_passes(
+    claiming: Claiming, owner: Owner, lanes: Sequence[Lane]
+) -> tuple[Sequence[Lane], int]:
+    """Share free workers among lanes; what a lane can't use goes to the others. (lanes that may hold more, jobs)."""
+    found = 0
+    for _ in range(PASSES):
+        shares = shares_of(claiming, lanes)
+        if not shares:
+            break
+        exhausted, got = await _claim_shares(claiming, owner, shares)
+        lanes = [lane for lane in lanes if lane.lane_id not in exhausted]
+        found += got
+    return lanes, found
+
+
+def shares_of(claiming: Claiming, lanes: Sequence[Lane]) -> list[Share]:
+    """What to claim from each lane: its turn of the free workers, and what fast types can start soon."""
+    free = 0 if claiming.crew.closed else claiming.crew.free
     demands = {lane.lane_id: _demand(claiming, lane) for lane in lanes}
-    shared = claiming.turns.share(claiming.crew.free, list(demands.values()))
-    types = {lane.lane_id: lane.job_type for lane in lanes}
+    shared = claiming.turns.share(free, list(demands.values()))
+    by_id = {lane.lane_id: lane for lane in lanes}
     shares = []
     for lane_id, slots in shared:
-        demand = demands[lane_id]
-        ahead = claiming.pace.ahead(types[lane_id], claiming.crew.concurrency) // len(shared)
-        shares.append((demand, min(demand.most, slots + ahead)))
+        lane, demand = by_id[lane_id], demands[lane_id]
+        # What is claimed ahead waits for the workers that are free now: the busy ones may be busy for long.
+        ahead = claiming.pace.ahead(lane.job_type, free) // len(shared)
+        shares.append(Share(lane=lane, demand=demand, slots=slots, jobs=min(demand.most, slots + ahead)))
     return shares
 
 
@@ -134,27 +162,24 @@ def _demand(claiming: Claiming, lane: Lane) -> Demand:
     return Demand(lane_id=lane.lane_id, priority=lane.priority, waiting=lane.waiting, most=most)
 
 
-async def _claim_shares(
-    claiming: Claiming, owner: Owner, lanes: Sequence[Lane], shares: Sequence[tuple[Demand, int]]
-) -> tuple[bool, int]:
-    by_id = {lane.lane_id: lane for lane in lanes}
-    found, full = 0, False
+async def _claim_shares(claiming: Claiming, owner: Owner, shares: Sequence[Share]) -> tuple[set[int], int]:
+    """One claim for each share; (lanes that gave less than asked, jobs)."""
+    exhausted: set[int] = set()
     busy: list[int] = []
-    for demand, share in shares:
-        lane = by_id[demand.lane_id]
-        asked = min(share, _demand(claiming, lane).most)
-        if asked == 0:
-            continue
-        got = await claim_lane(claiming, owner, lane, asked)
+    found = 0
+    for share in shares:
+        lane_id = share.lane.lane_id
+        asked = 0 if claiming.crew.closed else min(share.jobs, _demand(claiming, share.lane).most)
+        got = await claim_lane(claiming, owner, share.lane, asked) if asked else 0
         found += got
-        full = full or got == asked
+        claiming.turns.refund(share.demand, max(0, share.slots - got))
         if got < asked:
-            claiming.turns.refund(demand, asked - got)
+            exhausted.add(lane_id)
         if got >= HOT_ROUND:
-            busy.append(lane.lane_id)
+            busy.append(lane_id)
     if busy:
         await _keep_hot(claiming, busy)
-    return full, found
+    return exhausted, found
 
 
 async def claim_lane(claiming: Claiming, owner: Owner, lane: Lane, limit: int) -> int:
@@ -182,7 +207,8 @@ async def claim_lane(claiming: Claiming, owner: Owner, lane: Lane, limit: int) -
 async def release_doubts(claiming: Claiming) -> None:
     """Give back what claims with lost replies took; asked again until such a claim can't commit any more."""
     for doubt in claiming.holdings.doubts():
-        await store.release_claim(claiming.database, doubt.lane_id, doubt.token)
+        if await store.release_claim(claiming.database, doubt.lane_id, doubt.token):
+            claiming.holdings.resolve(doubt)  # a token is one statement's: it took nothing else
 
 
 def _holding(claiming: Claiming, lane: Lane, claimed: Claimed) -> Holding:

@@ -14,12 +14,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
-from typing import Literal
+from typing import Final, Literal
 from uuid import UUID
 
 from wakeful.core.job import Job
 
 Stage = Literal["waiting", "running", "ending"]
+
+ASK_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -65,11 +67,12 @@ class Holding:
 
 @dataclass(slots=True, kw_only=True)
 class Doubt:
-    """A claim whose reply was lost: what it took, if anything, is given back until `until` (monotonic)."""
+    """A claim whose reply was lost: what it took, if anything, is given back until `until`; asked at `ask_at`."""
 
     lane_id: int
     token: int
     until: float
+    ask_at: float = 0.0
 
 
 class Holdings:
@@ -113,8 +116,16 @@ class Holdings:
             self._doubts[token] = Doubt(lane_id=lane_id, token=token, until=until)
 
     def doubts(self) -> list[Doubt]:
-        """Claims with lost replies that have still to be given back, now or when they commit after all."""
+        """Claims with lost replies that are to be given back now; each again after a while, should it commit late."""
         now = time.monotonic()
         with self._lock:
             self._doubts = {token: one for token, one in self._doubts.items() if one.until > now}
-            return list(self._doubts.values())
+            due = [one for one in self._doubts.values() if one.ask_at <= now]
+            for one in due:
+                one.ask_at = now + ASK_SECONDS
+            return due
+
+    def resolve(self, doubt: Doubt) -> None:
+        """What a doubtful claim took was given back."""
+        with self._lock:
+            self._doubts.pop(doubt.token, None)

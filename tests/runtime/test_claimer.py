@@ -1,0 +1,430 @@
+"""The claimer: never more than can start, every lane in its turn, no job lost with a reply, nothing after the stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import pytest
+
+from support.databases import ClonedDatabase, Connection
+from support.eventually import eventually, looked
+from support.factories import enqueue
+from support.proxy import Mode, Proxy
+from support.working import Claimer, claimer_on
+from wakeful.aio.wakeup import Wakeup
+from wakeful.core.pace import ENOUGH_RUNS, Pace
+from wakeful.core.settings import PollSettings
+from wakeful.errors import StoreUnavailable
+from wakeful.runtime.claimer import Claiming, Scope, claim_lane, claim_round, run_claimer
+from wakeful.runtime.crew import Crew
+from wakeful.runtime.holdings import Holding, Holdings
+from wakeful.runtime.lease import Lease, suspended_clock
+from wakeful.telemetry.events import DATABASE_LOST, JOB_CLAIMED, LANES_CLAIMED
+
+POLL = PollSettings(min=0.02, max=0.1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Hall:
+    """A claimer with its crew, and what it gave back."""
+
+    claiming: Claiming
+    claimer: Claimer
+    given_back: list[Holding] = field(default_factory=list)
+
+    @property
+    def crew(self) -> Crew:
+        """The workers."""
+        return self.claiming.crew
+
+    async def round(self) -> int:
+        """One round; gives how many jobs it claimed."""
+        _, found = await claim_round(self.claiming)
+        return found
+
+    async def take(self, count: int) -> list[Holding]:
+        """Let workers take so many of the jobs that wait."""
+        taken = [await self.crew.next() for _ in range(count)]
+        return [one for one in taken if one is not None]
+
+    def end(self, *holdings: Holding) -> None:
+        """Let these jobs have ended."""
+        for holding in holdings:
+            self.claiming.holdings.drop(holding)
+            self.crew.done()
+
+
+@asynccontextmanager
+async def hall(
+    db: ClonedDatabase | str,
+    *,
+    concurrency: int = 4,
+    types: list[str] | None = None,
+    queues: list[str] | None = None,
+    connections: int = 4,
+    **caps: int,
+) -> AsyncIterator[Hall]:
+    async with claimer_on(db, connections=connections) as claimer:
+        bell, lease = Wakeup(), Lease()
+        lease.registered(claimer.owner, sent=suspended_clock() + 3600)
+        given_back: list[Holding] = []
+        claiming = Claiming(
+            database=claimer.database,
+            crew=Crew(concurrency, bell),
+            holdings=Holdings(),
+            lease=lease,
+            scope=Scope(
+                job_types=types, queues=queues, caps=caps, lease_of=lambda job_type: 30.0, shortest_lease=30.0
+            ),
+            pace=Pace(),
+            bell=bell,
+            telemetry=claimer.database.telemetry,
+            give_back=given_back.append,
+        )
+        try:
+            yield Hall(claiming=claiming, claimer=claimer, given_back=given_back)
+        finally:
+            claiming.crew.close()
+
+
+async def fill(sql: Connection, count: int, job_type: str = "COLLECT", **options: Any) -> None:
+    for _ in range(count):
+        await enqueue(sql, job_type, **options)
+
+
+async def owned(sql: Connection, **where: str) -> int:
+    column, value = next(iter(where.items()), ("job_type", None))
+    count: int = await sql.fetchval(
+        f"select count(*) from wakeful.ready where owner is not null and ($1::text is null or {column} = $1)",
+        value,
+    )
+    return count
+
+
+async def test_no_more_is_claimed_than_workers_are_free(db: ClonedDatabase, sql: Connection) -> None:
+    await fill(sql, 20)
+    async with hall(db, concurrency=4) as h:
+        assert await h.round() == 4
+        assert await h.round() == 0
+        running = await h.take(4)
+        assert await h.round() == 0
+        h.end(*running[:2])
+        assert await h.round() == 2
+    assert await owned(sql) == 6
+
+
+async def test_slow_jobs_are_never_claimed_ahead_and_fast_ones_only_for_free_workers(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 30, "SLOW")
+    await fill(sql, 30, "FAST", queue="fast")
+    async with hall(db, concurrency=2) as h:
+        for _ in range(ENOUGH_RUNS):
+            h.claiming.pace.ran("SLOW", 30.0)
+            h.claiming.pace.ran("FAST", 0.01)
+        await h.round()
+        # One worker each: the slow type's, and the fast type's with what it starts within 50 ms.
+        assert await owned(sql, job_type="SLOW") == 1
+        assert 1 <= await owned(sql, job_type="FAST") <= 1 + 5 * 2
+
+
+async def test_with_two_instances_the_waiting_jobs_go_to_whoever_is_free(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 4, "SLOW")
+    async with hall(db, concurrency=2) as h1, hall(db, concurrency=2) as h2:
+        assert (await h1.round(), await h2.round()) == (2, 2)
+        first, second = await h1.take(2), await h2.take(2)
+        await fill(sql, 20, "QUICK")
+        assert (await h1.round(), await h2.round()) == (0, 0)
+        assert await owned(sql) == 4
+        h2.end(second[0])
+        for _ in range(20):
+            assert (await h1.round(), await h2.round()) == (0, 1)
+            h2.end(*await h2.take(1))
+        assert len(first) == 2
+    assert await owned(sql, job_type="QUICK") == 20
+
+
+async def test_slots_that_one_lane_can_not_use_go_to_another_in_the_same_round(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 1, priority="interactive")
+    await fill(sql, 50, priority="batch")
+    async with hall(db, concurrency=10) as h:
+        assert await h.round() == 10
+
+
+async def test_a_lane_whose_only_row_is_locked_starves_no_other(db: ClonedDatabase, sql: Connection) -> None:
+    locked = (await enqueue(sql, priority="interactive")).job_id
+    await fill(sql, 50, priority="batch")
+    async with hall(db, concurrency=5) as h, sql.transaction():
+        await sql.execute("select from wakeful.ready where job_id = $1 for update", locked)
+        for _ in range(10):
+            assert await h.round() == 5
+            h.end(*await h.take(5))
+
+
+async def test_a_flood_of_interactive_jobs_leaves_batch_jobs_their_part(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 5, "OLD", priority="batch")
+    async with hall(db, concurrency=10) as h:
+        rounds = 0
+        while await owned(sql, job_type="OLD") < 5:
+            rounds += 1
+            await fill(sql, 12, "FLOOD", priority="interactive")
+            await h.round()
+            h.end(*await h.take(h.crew.waiting))
+        assert rounds <= 5 * 111 / 10 + 1
+        assert rounds > 5  # and they did not push in
+
+
+async def test_a_queue_gives_no_more_than_its_cap(db: ClonedDatabase, sql: Connection) -> None:
+    for priority in ("interactive", "normal"):
+        await fill(sql, 10, queue="narrow", priority=priority)
+    await fill(sql, 10, queue="wide")
+    async with hall(db, concurrency=8, narrow=2) as h:
+        assert await h.round() == 8
+        assert await owned(sql, queue="narrow") == 2
+        running = await h.take(8)
+        h.end(*(one for one in running if one.job.queue == "wide"))
+        await sql.execute("delete from wakeful.ready where queue = 'wide' and owner is null")
+        assert await h.round() == 0
+        narrow = [one for one in running if one.job.queue == "narrow"]
+        narrow[0].stage = "ending"
+        assert await h.round() == 1
+
+
+async def test_suspects_run_one_at_a_time_whatever_lanes_they_are_in(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 2, "A")
+    await fill(sql, 2, "B")
+    await sql.execute(
+        "update wakeful.ready set lost = 2, lane_id = wakeful.lane_id(queue, priority, job_type, null, true)"
+    )
+    await fill(sql, 3, "INNOCENT")
+    async with hall(db, concurrency=8) as h:
+        assert await h.round() == 3 + 1
+        assert await h.round() == 0
+        running = await h.take(4)
+        (suspect,) = (one for one in running if one.suspect)
+        h.end(suspect)
+        assert await h.round() == 1
+    assert await sql.fetchval("select count(*) from wakeful.ready where owner is not null and lost = 2") == 2
+
+
+async def test_only_types_and_queues_that_it_serves_are_claimed(db: ClonedDatabase, sql: Connection) -> None:
+    await fill(sql, 1, "MINE", queue="mine")
+    await fill(sql, 1, "MINE", queue="other")
+    await fill(sql, 1, "OTHER", queue="mine")
+    async with hall(db, types=["MINE"], queues=["mine"]) as h:
+        assert await h.round() == 1
+        (holding,) = await h.take(1)
+        assert (holding.job.job_type, holding.job.queue) == ("MINE", "mine")
+
+
+@pytest.mark.parametrize("reason", ["deposed", "silent", "closed gate"])
+async def test_nothing_is_claimed_while_it_is_in_doubt_whether_it_may(
+    db: ClonedDatabase, sql: Connection, reason: str
+) -> None:
+    await fill(sql, 1)
+    async with hall(db) as h:
+        if reason == "deposed":
+            h.claiming.lease.deposed(h.claimer.owner)
+        elif reason == "silent":
+            h.claiming.lease._sent = suspended_clock() - 0.61 * 30
+        else:
+            h.claiming.is_open = lambda: False
+        assert await h.round() == 0
+    assert await owned(sql) == 0
+
+
+async def test_a_claim_whose_reply_was_lost_is_given_back_and_claimed_anew(
+    db: ClonedDatabase, sql: Connection, proxy: Proxy
+) -> None:
+    await fill(sql, 3)
+    async with hall(proxy.dsn(db.name), connections=1) as h:
+        (lane,) = await h.claimer.lanes()
+        assert await claim_lane(h.claiming, h.claimer.owner, lane, 1) == 1  # the statement is prepared now
+        await loses_the_reply(h, sql, proxy)
+
+        assert await owned(sql) == 3
+        assert len(h.claiming.holdings) == 1
+        assert await round_after_outage(h) == 2
+        held = {one.job_id: one for one in h.claiming.holdings.snapshot()}
+        rows = await sql.fetch("select * from wakeful.ready")
+        assert {row["job_id"]: row["claim"] for row in rows} == {key: one.claim for key, one in held.items()}
+        assert sorted((row["attempts"], row["run_no"]) for row in rows) == [(1, 1), (1, 2), (1, 2)]
+        assert len(h.claimer.recorder.of(JOB_CLAIMED)) == 3
+
+
+async def loses_the_reply(h: Hall, sql: Connection, proxy: Proxy) -> None:
+    """Send a claim of two jobs, let the server commit it, and cut the connection before it can say so."""
+    (lane,) = await h.claimer.lanes()
+    raised = []
+
+    async def claim() -> None:
+        try:
+            await claim_lane(h.claiming, h.claimer.owner, lane, 2)
+        except StoreUnavailable as error:
+            raised.append(error)
+
+    async with anyio.create_task_group() as group:
+        proxy.set(Mode.HOLD_REPLIES)
+        group.start_soon(claim)
+        await eventually(lambda: owned(sql), until=lambda count: count == 3)
+        proxy.reset()
+        proxy.set(Mode.PASS)
+    assert raised
+
+
+async def round_after_outage(h: Hall) -> int:
+    with anyio.fail_after(20):
+        while True:
+            try:
+                return await h.round()
+            except StoreUnavailable:
+                await h.claimer.database.available(anyio.Event())
+
+
+async def test_a_doubtful_claim_that_commits_late_is_given_back_then(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    """The statement of a cut connection may still run in the server: it is asked again."""
+    await fill(sql, 1)
+    async with hall(db) as h:
+        (lane,) = await h.claimer.lanes()
+        h.claiming.holdings.doubt(lane.lane_id, 4711, until=time.monotonic() + 120)
+        h.claiming.is_open = lambda: True
+        await sql.execute("select wakeful.pause('default')")
+        assert await h.round() == 0
+
+        await sql.execute("update wakeful.ready set owner = 1, claim = 4711, attempts = 1")
+        for doubt in h.claiming.holdings._doubts.values():
+            doubt.ask_at = 0.0
+        assert await h.round() == 0
+        row = await sql.fetchrow("select * from wakeful.ready")
+        assert row is not None
+        assert (row["owner"], row["attempts"]) == (None, 0)
+        assert h.claiming.holdings.doubts() == []
+
+
+async def test_a_doubt_is_not_asked_about_in_every_round(db: ClonedDatabase, sql: Connection) -> None:
+    async with hall(db) as h:
+        h.claiming.holdings.doubt(1, 4711, until=time.monotonic() + 120)
+        await h.round()
+        assert h.claiming.holdings.doubts() == []
+        assert len(h.claiming.holdings._doubts) == 1
+
+
+async def test_a_claim_that_outlived_its_owner_is_let_go(db: ClonedDatabase, sql: Connection) -> None:
+    await fill(sql, 1)
+    async with hall(db) as h:
+        (lane,) = await h.claimer.lanes()
+        h.claiming.lease.deposed(h.claimer.owner)
+        assert await claim_lane(h.claiming, h.claimer.owner, lane, 1) == 1
+        (holding,) = await h.take(1)
+        assert holding.lost
+
+
+async def test_a_claim_that_is_answered_after_the_stop_is_given_back(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 3)
+    async with hall(db) as h:
+        (lane,) = await h.claimer.lanes()
+        h.crew.close()
+        assert await claim_lane(h.claiming, h.claimer.owner, lane, 1) == 1
+        assert [one.job_id for one in h.given_back] == [one.job_id for one in h.claiming.holdings.snapshot()]
+        assert await h.round() == 0
+    assert await owned(sql) == 1
+
+
+async def test_it_wakes_by_its_bell_and_ends_at_once_at_the_stop(db: ClonedDatabase, sql: Connection) -> None:
+    async with hall(db) as h:
+        stop = anyio.Event()
+        slow = PollSettings(min=600.0, max=600.0)
+        async with anyio.create_task_group() as group:
+            group.start_soon(run_with(h, stop, slow))
+            await eventually(looked(lambda: True))
+            await fill(sql, 1)
+            h.claiming.bell.ring()
+            await h.claimer.recorder.seen(JOB_CLAIMED)
+            began = anyio.current_time()
+            stop.set()
+        assert anyio.current_time() - began < 5
+
+
+async def test_it_polls_without_being_woken(db: ClonedDatabase, sql: Connection) -> None:
+    async with hall(db) as h:
+        stop = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(run_with(h, stop, POLL))
+            await fill(sql, 1)
+            await h.claimer.recorder.seen(JOB_CLAIMED)
+            stop.set()
+
+
+async def test_a_worker_that_becomes_free_wakes_it_where_more_was_waiting(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 2)
+    async with hall(db, concurrency=1) as h:
+        stop = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(run_with(h, stop, PollSettings(min=600.0, max=600.0)))
+            (first,) = await h.take(1)
+            h.end(first)
+            (second,) = await h.take(1)
+            assert first.job_id != second.job_id
+            stop.set()
+
+
+async def test_a_busy_lane_is_marked_hot_and_polled_without_notifications(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 25)
+    async with hall(db, concurrency=30) as h:
+        await h.claimer.database.fetch("fold_lanes", 100)
+        stop = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(run_with(h, stop, PollSettings(min=600.0, max=600.0)))
+            await h.claimer.recorder.seen(LANES_CLAIMED, jobs=25)
+            hot = "select hot_until > clock_timestamp() from wakeful.lane"
+            await eventually(lambda: sql.fetchval(hot))
+            await fill(sql, 1, notify=False)
+            await eventually(looked(lambda: h.crew.waiting), until=lambda count: count == 26)
+            stop.set()
+
+
+async def test_an_outage_is_waited_out_and_charged_to_nobody(
+    db: ClonedDatabase, sql: Connection, proxy: Proxy
+) -> None:
+    async with hall(proxy.dsn(db.name)) as h:
+        stop = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(run_with(h, stop, POLL))
+            await fill(sql, 1)
+            await h.claimer.recorder.seen(JOB_CLAIMED)
+            proxy.set(Mode.REFUSE)
+            proxy.reset()
+            await fill(sql, 1)
+            await h.claimer.recorder.seen(DATABASE_LOST)
+            proxy.set(Mode.PASS)
+            await eventually(looked(lambda: h.crew.waiting), until=lambda count: count == 2)
+            stop.set()
+    assert await sql.fetchval("select max(attempts) from wakeful.ready") == 1
+
+
+def run_with(h: Hall, stop: anyio.Event, poll: PollSettings) -> Callable[[], Any]:
+    async def run() -> None:
+        await run_claimer(h.claiming, stop, poll=poll, turned=lambda: None)
+
+    return run
