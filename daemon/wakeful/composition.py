@@ -168,6 +168,7 @@ def _claiming(
         pace=executing.pace,
         bell=bells.claimer,
         telemetry=executing.telemetry,
+        give_back=lambda one: executing.submit(Conclusion(holding=one, outcome=HandedBack(counted=False))),
         is_open=lambda: gate.open,
     )
 

@@ -6,7 +6,7 @@ starting and ending is `supervisor`'s.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -25,7 +25,7 @@ from wakeful.runtime.attempts import Overseeing
 from wakeful.runtime.beat import Beating, Heart, Pulse
 from wakeful.runtime.claimer import run_claimer
 from wakeful.runtime.conclusion import Conclusion
-from wakeful.runtime.duties import INTERVAL, run_duties
+from wakeful.runtime.duties import INTERVAL, Duty, run_duties
 from wakeful.runtime.identity import run_identity
 from wakeful.runtime.promoter import run_promoter
 from wakeful.runtime.reaper import run_reaper
@@ -35,6 +35,7 @@ from wakeful.store import jobs as store
 from wakeful.store.listener import run_listener
 
 LOOP_BOUND_SECONDS: Final = 60.0
+SLOW_LOOP_BOUND_SECONDS: Final = 600.0  # a sweep over a large table takes its time
 STALE_LOOK_SECONDS: Final = 0.5
 EMPTY_LOOK_SECONDS: Final = 0.2
 EMPTY_LOOKS: Final = 2
@@ -51,26 +52,47 @@ def start_upkeep(parts: Parts, run: Run, quiet: anyio.Event, *, as_guest: bool) 
     A guest does what is the same whoever does it, and no duty that goes by an instance's own settings.
     """
     duties = [duty for duty in parts.duties if duty.name in GUEST_DUTIES or not as_guest]
-    upkeep, settings, wake = parts.upkeep, parts.settings, parts.bells.claimer.ring
-    run(
-        lambda: run_promoter(
-            upkeep, quiet, wakeup=parts.bells.promoter, poll=settings.poll.max, on_promoted=lambda _: wake()
+    # A duty that is due more often than is usually looked is still due.
+    interval = min([INTERVAL, *(duty.interval for duty in duties)])
+    run(lambda: promote(parts, quiet))
+    run(lambda: reap(parts, quiet))
+    run(lambda: do_duties(parts, quiet, duties, interval=interval))
+
+
+async def promote(parts: Parts, quiet: anyio.Event) -> None:
+    """Make scheduled jobs claimable when they are due."""
+    poll, wake = parts.settings.poll.max, parts.bells.claimer.ring
+    with parts.observed.health.loop("promoter", bound=LOOP_BOUND_SECONDS + poll) as turned:
+        await run_promoter(
+            parts.upkeep,
+            quiet,
+            wakeup=parts.bells.promoter,
+            poll=poll,
+            on_promoted=lambda _: wake(),
+            turned=turned,
         )
-    )
-    run(
-        lambda: run_reaper(
-            upkeep,
+
+
+async def reap(parts: Parts, quiet: anyio.Event) -> None:
+    """Take back the jobs of dead instances."""
+    settings, wake = parts.settings, parts.bells.claimer.ring
+    with parts.observed.health.loop("reaper", bound=SLOW_LOOP_BOUND_SECONDS) as turned:
+        await run_reaper(
+            parts.upkeep,
             quiet,
             interval=settings.reaper.interval,
             beat=settings.lease.beat,
             lost_limit=settings.reaper.lost_limit,
             clock=parts.clock,
             on_rescued=lambda _: wake(),
+            turned=turned,
         )
-    )
-    # A duty that is due more often than is usually looked is still due.
-    interval = min([INTERVAL, *(duty.interval for duty in duties)])
-    run(lambda: run_duties(upkeep, quiet, duties, interval=interval))
+
+
+async def do_duties(parts: Parts, quiet: anyio.Event, duties: Sequence[Duty], *, interval: float) -> None:
+    """Do what the fleet has to do once, as far as it falls to this instance."""
+    with parts.observed.health.loop("duties", bound=SLOW_LOOP_BOUND_SECONDS) as turned:
+        await run_duties(parts.upkeep, quiet, duties, interval=interval, turned=turned)
 
 
 async def claim(parts: Parts, quiet: anyio.Event) -> None:
