@@ -107,13 +107,12 @@ def compose(
     threads: ThreadPool,
 ) -> Parts:
     """Put an instance together; `databases` are the hot one and the one for upkeep."""
-    hot, upkeep = databases
-    telemetry, lease, holdings, attempts = observed.telemetry, Lease(), Holdings(), Attempts()
+    (hot, upkeep), telemetry = databases, observed.telemetry
+    lease, holdings, attempts = Lease(), Holdings(), Attempts()
     bells = Bells(claimer=Wakeup(), promoter=Wakeup(), dispatcher=Wakeup())
     gate, clock = Gate(bells.claimer.ring), ServerClock()
     crew = Crew(settings.worker.concurrency, bells.claimer)
-    flushing = Flushing(database=hot, telemetry=telemetry, lost_limit=settings.reaper.lost_limit)
-    finisher = Finisher(flushing, holdings, on_death=bells.dispatcher.ring)
+    finisher = _finisher(settings, hot, holdings, bells)
     executing = Executing(
         find=registry.find,
         resources=resources,
@@ -148,6 +147,11 @@ def compose(
         clock=clock,
         sinks=tuple(build_sinks(settings.sinks, telemetry)),
     )
+
+
+def _finisher(settings: Settings, hot: Database, holdings: Holdings, bells: Bells) -> Finisher:
+    flushing = Flushing(database=hot, telemetry=hot.telemetry, lost_limit=settings.reaper.lost_limit)
+    return Finisher(flushing, holdings, on_death=bells.dispatcher.ring)
 
 
 def _claiming(
