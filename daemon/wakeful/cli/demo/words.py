@@ -51,7 +51,7 @@ class Scene:
 def beginning(plan: Plan) -> Entry:
     """Say what is being set up, before anything takes time."""
     where = "a PostgreSQL of its own" if plan.dsn is None else "your database"
-    lines = [line(span("Wakeful demo", "bold"), f": setting up {where}; data folder {plan.data}")]
+    lines = [line(span("Wakeful demo", "bold"), f": setting up {where}; data folder ", whole(plan.data))]
     if plan.exported:
         lines.append(line(span(exported_note(plan.exported), "warn")))
     return note("demo.starting", *lines, data=str(plan.data), not_used=list(plan.exported))
@@ -93,14 +93,17 @@ def taken_up(left: Snapshot) -> tuple[Entry, ...]:
 
 def ending(plan: Plan, *, published: int, died: int, waiting: int, reason: str | None) -> Entry:
     """Say what came of it, and what stays."""
-    counts = (
-        f"{published} published"
-        + (f", {died} died" if died else "")
-        + (f", {waiting} wait for the next run" if waiting else "")
+    counts = [f"{published} published"]
+    if died:
+        counts.append(f"{died} died")
+    if waiting:
+        counts.append(f"{waiting} {'goes' if waiting == 1 else 'go'} on in the next run")
+    told = line(
+        span("ended", "bold"),
+        f": {', '.join(counts)}. Nothing runs any more; the data stay in ",
+        whole(plan.data),
     )
-    lines = [line(span("ended", "bold"), f": {counts}. Nothing runs any more; the data stay in {plan.data}")]
-    if reason is not None:
-        lines.insert(0, line(span(reason, "bad")))
+    lines = (told,) if reason is None else (line(span(reason, "bad")), told)
     return note("demo.ended", *lines, published=published, died=died, waiting=waiting, reason=reason)
 
 
