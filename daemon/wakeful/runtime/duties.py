@@ -53,24 +53,23 @@ async def run_duties(
                 await upkeep.keep_duties(database, list(intervals))
                 kept = True
             taken = await upkeep.take_duties(database, intervals)
-            mine = [duty for duty in duties if duty.name in taken]
-            await perform_all(mine, stop, telemetry=telemetry or database.telemetry)
+            for duty in duties:
+                if duty.name in taken and not stop.is_set():
+                    turned()
+                    await perform(duty, stop, telemetry=telemetry or database.telemetry)
         except StoreUnavailable:
             await database.available(stop)
 
 
-async def perform_all(duties: Sequence[Duty], stop: anyio.Event, *, telemetry: Telemetry) -> None:
-    """Do these duties. Raises StoreUnavailable when the database is away; one that met a lock stops no other."""
-    for duty in duties:
-        if stop.is_set():
-            return
-        telemetry.emit(DUTY_TAKEN, duty=duty.name)
-        try:
-            await duty.perform(stop)
-        except StoreUnavailable as error:
-            telemetry.emit(DUTY_FAILED, duty=duty.name, error=str(error))
-            if not isinstance(error, StoreBusy):
-                raise
+async def perform(duty: Duty, stop: anyio.Event, *, telemetry: Telemetry) -> None:
+    """Do a duty. Raises StoreUnavailable when the database is away; a duty that met a lock stops no other."""
+    telemetry.emit(DUTY_TAKEN, duty=duty.name)
+    try:
+        await duty.perform(stop)
+    except StoreUnavailable as error:
+        telemetry.emit(DUTY_FAILED, duty=duty.name, error=str(error))
+        if not isinstance(error, StoreBusy):
+            raise
 
 
 def fold_duty(database: Database, *, interval: float = FOLD_INTERVAL) -> Duty:

@@ -43,6 +43,7 @@ class Reaping:
     watch: Watch | None = None
     clock: ServerClock = field(default_factory=ServerClock)
     now: Callable[[], float] = suspended_clock
+    turned: Callable[[], None] = lambda: None
     # By instance: the beat, and how many of its leases were past, of the last sweep of a silent one.
     swept: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -70,6 +71,7 @@ async def run_reaper(
         lost_limit=lost_limit,
         watch=Watch(beat=beat or interval, interval=interval) if watch else None,
         clock=clock or ServerClock(),
+        turned=turned,
     )
     async for _ in every(interval, stop):
         turned()
@@ -120,7 +122,7 @@ async def reap(reaping: Reaping, stop: anyio.Event) -> list[Rescued]:
     lost = Lost(dead=dead, silent={one.instance_id: one.beat_seq for one in silent})
     swept = Sweep()
     try:
-        await sweep(reaping.database, stop, lost, swept, lost_limit=reaping.lost_limit)
+        await sweep(reaping.database, stop, lost, swept, lost_limit=reaping.lost_limit, turned=reaping.turned)
     finally:
         _tell_deaths(reaping.telemetry, deposed, swept)
         _tell(reaping.telemetry, swept.rescued, reason="lease")

@@ -8,7 +8,7 @@ and claims go on meanwhile (F25). Who is lost is said by the reaper.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -54,21 +54,40 @@ class Sweep:
     complete: bool = False
 
 
-async def sweep(database: Database, stop: anyio.Event, lost: Lost, result: Sweep, *, lost_limit: int) -> None:
-    """Go over all of ready once and put what was done into `result`; ends early, and incomplete, when `stop` is set."""
+async def sweep(
+    database: Database,
+    stop: anyio.Event,
+    lost: Lost,
+    result: Sweep,
+    *,
+    lost_limit: int,
+    turned: Callable[[], None] = lambda: None,
+) -> None:
+    """Go over all of ready once and put what was done into `result`; ends early, and incomplete, when `stop` is set.
+
+    `turned` is called with each statement: a pass over a great many jobs takes minutes and is no stall.
+    """
     after: tuple[int, int] | None = (LOWEST, LOWEST)
     while after is not None:
         if stop.is_set():
             return
+        turned()
         part = await upkeep.look_at_owned(database, after=after, rows=SLICE, grace=lost.grace or 0.0)
         for owned in part.owned:
-            await _take(database, stop, lost, owned, result, lost_limit=lost_limit)
+            await _take(database, stop, lost, owned, result, lost_limit=lost_limit, turned=turned)
         after = part.end
     result.complete = not stop.is_set()
 
 
 async def _take(
-    database: Database, stop: anyio.Event, lost: Lost, owned: Owned, result: Sweep, *, lost_limit: int
+    database: Database,
+    stop: anyio.Event,
+    lost: Lost,
+    owned: Owned,
+    result: Sweep,
+    *,
+    lost_limit: int,
+    turned: Callable[[], None],
 ) -> None:
     if owned.owner in lost.dead:
         result.found[owned.owner] += len(owned.positions)
@@ -77,6 +96,7 @@ async def _take(
     for batch in _batches(owned):
         if stop.is_set():
             return
+        turned()
         result.rescued += await upkeep.reclaim(
             database,
             batch,

@@ -7,6 +7,7 @@ claims a type that it does not serve, so that such jobs go round in no circle.
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 import anyio
@@ -20,6 +21,7 @@ from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import UNKNOWN_TYPE_FAILED
 
 BATCH: Final = 500
+TURN_SECONDS: Final = 10.0
 _LONGEST_INTERVAL: Final = 10.0
 _SHORTEST_INTERVAL: Final = 1.0
 _JOBS: Final = JobSettings()
@@ -36,6 +38,7 @@ def unserved_duty(
     """The duty that looks for such types; by default as often as a `grace` of seconds needs."""
 
     async def perform(stop: anyio.Event) -> None:
+        until = time.monotonic() + TURN_SECONDS
         if not await lanes.mark_unserved(database):
             return
         for lane in await lanes.find_unserved(database, grace):
@@ -44,16 +47,19 @@ def unserved_duty(
             if unknown_types == "leave":
                 await lanes.alert_unserved(database, lane.lane_id)
             else:
-                await _fail(database, telemetry or database.telemetry, lane, stop)
+                await _fail(database, telemetry or database.telemetry, lane, stop, until=until)
 
     often = min(_LONGEST_INTERVAL, max(_SHORTEST_INTERVAL, grace / 4))
     return Duty(name="serve_check", interval=interval or often, perform=perform)
 
 
-async def _fail(database: Database, telemetry: Telemetry, lane: UnservedLane, stop: anyio.Event) -> None:
+async def _fail(
+    database: Database, telemetry: Telemetry, lane: UnservedLane, stop: anyio.Event, *, until: float
+) -> None:
+    """Fail the jobs of a lane, batch by batch; what is left when the turn is over is for the next one."""
     jobs, dead = 0, 0
     full = True
-    while full and not stop.is_set():
+    while full and not stop.is_set() and time.monotonic() < until:
         statuses = await lanes.fail_unserved(database, lane.lane_id, BATCH)
         jobs += len(statuses)
         dead += sum(status == "DEAD" for status in statuses.values())
