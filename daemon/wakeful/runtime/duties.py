@@ -53,12 +53,21 @@ async def run_duties(
                 await upkeep.keep_duties(database, list(intervals))
                 kept = True
             taken = await upkeep.take_duties(database, intervals)
-            for duty in duties:
-                if duty.name in taken and not stop.is_set():
-                    turned()
-                    await perform(duty, stop, telemetry=telemetry or database.telemetry)
+            mine = [duty for duty in duties if duty.name in taken]
+            await perform_all(mine, stop, telemetry=telemetry or database.telemetry, turned=turned)
         except StoreUnavailable:
             await database.available(stop)
+
+
+async def perform_all(
+    duties: Sequence[Duty], stop: anyio.Event, *, telemetry: Telemetry, turned: Callable[[], None]
+) -> None:
+    """Do these duties, until `stop` is set. Raises StoreUnavailable when the database is away."""
+    for duty in duties:
+        if stop.is_set():
+            return
+        turned()
+        await perform(duty, stop, telemetry=telemetry)
 
 
 async def perform(duty: Duty, stop: anyio.Event, *, telemetry: Telemetry) -> None:
