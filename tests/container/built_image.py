@@ -14,6 +14,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -118,6 +119,14 @@ def running(command: Sequence[str]) -> Iterator[Daemon]:
         daemon.close()
 
 
+def free_port() -> int:
+    """A port that nobody has; the sandbox shares this machine's network."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
 def first_process_of(daemon: Daemon) -> int:
     """The pid, seen from here, of what is process 1 in there."""
     children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text()
@@ -130,7 +139,7 @@ async def test_it_runs_jobs_as_process_1_with_nothing_to_write_to_and_drains_whe
     environment = {
         "DATABASE_URL": proxy.dsn(db.name),
         "WAKEFUL__HANDLERS": "handlers",
-        "WAKEFUL__HTTP__PORT": "18080",
+        "WAKEFUL__HTTP__PORT": str(free_port()),
     }
     migrated = image.run("wakeful", "migrate", environment=environment)
     assert migrated.returncode == 0, migrated.stdout + migrated.stderr
