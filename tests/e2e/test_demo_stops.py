@@ -1,4 +1,4 @@
-"""How a demo ends: Ctrl-C and SIGTERM at any moment, a reader that goes away, kill -9; and who may start beside it."""
+"""How a demo ends: a signal at any moment, a death, a reader that goes away, kill -9; and who may start beside it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from anyio import to_thread
 
 from support.demos import demo_command, end, environment, left_by, processes_of, run_demo, running_demo
 from support.eventually import eventually
 from support.process import Daemon
 from support.scratch import scratch_folder
+from support.websites import website
 from wakeful.embedded import running_server
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -98,6 +100,17 @@ async def test_after_a_kill_no_server_is_left_and_the_next_run_finishes_the_jobs
     assert row is not None
     assert (row["attempts"], row["run_no"], row["lost"]) == (1, 2, 1)
     assert "lease-expired reclaim" in row["last_error"]
+
+
+async def test_a_pipeline_that_dies_is_named_and_makes_the_exit_code_1(data: Path) -> None:
+    async with website({}) as bare:
+        site = f"http://127.0.0.1:{bare.port}/"
+        ended = await to_thread.run_sync(lambda: run_demo("--once", "--json", "--site", site, data=data))
+    assert ended.code == 1
+    (died,) = ended.events("pipeline.ended", place="127-0-0-1")
+    assert died["status"] == "DEAD"
+    assert ended.events("alert.told", job_type="COLLECT")
+    assert ended.told[-1]["reason"] == "died, and should not have: 127-0-0-1"
 
 
 def test_a_reader_that_goes_away_is_no_failure(data: Path) -> None:
