@@ -22,6 +22,7 @@ from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, Owner, suspended_clock
 from wakeful.store import instances
 from wakeful.store.database import Database, open_database
+from wakeful.store.outage import Outage
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import BEAT_FAILED, BEAT_RESTORED
 
@@ -71,7 +72,8 @@ class Heart:
         if self._loop is not None and self._stop is not None:
             with suppress(RuntimeError):  # its loop has ended by itself
                 self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(JOIN_SECONDS)
+        if self._thread.is_alive():
+            self._thread.join(JOIN_SECONDS)
 
     def _run(self) -> None:
         anyio.run(self._beat_on, backend="asyncio")
@@ -80,9 +82,12 @@ class Heart:
         self._loop = asyncio.get_running_loop()
         self._stop = anyio.Event()
         self._ready.set()
-        # Its own bus: the state of the database is told by the main thread's connections.
+        # Its own bus: the state of the database is told by the main thread's connections. When the database is back,
+        # it beats as soon as others can look: never later than one beat (I1).
+        telemetry, settings = Telemetry(), self._beating.settings
+        outage = Outage(telemetry, longest=self._beating.interval)
         async with open_database(
-            self._beating.settings, Telemetry(), connections=1, application="wakeful beat"
+            settings, telemetry, outage=outage, connections=1, application="wakeful beat"
         ) as database:
             await self._beat_until_stopped(database, self._stop)
 

@@ -21,12 +21,13 @@ REMINDER_SECONDS: Final = 60.0
 
 
 class Outage:
-    """Shared by everything in the process that connects. Used on the event loop only."""
+    """Shared by everything in the process that connects. Used on one event loop only. `longest`: seconds of a pause."""
 
-    __slots__ = ("_attempts", "_next_try", "_since", "_telemetry", "_told_at", "turn")
+    __slots__ = ("_attempts", "_longest", "_next_try", "_since", "_telemetry", "_told_at", "turn")
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: Telemetry, *, longest: float = LONGEST_PAUSE_SECONDS) -> None:
         self.turn = anyio.Lock()
+        self._longest = longest
         self._telemetry = telemetry
         self._since: float | None = None
         self._attempts = 0
@@ -55,7 +56,7 @@ class Outage:
         if self._since is None:
             self._since = now
         self._attempts += 1
-        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._attempts - 1, 10))
+        pause = min(self._longest, FIRST_PAUSE_SECONDS * 2.0 ** min(self._attempts - 1, 10))
         self._next_try = now + pause * random.uniform(0.7, 1.0)
         if first or now - self._told_at >= REMINDER_SECONDS:
             self._told_at = now
