@@ -28,6 +28,23 @@ async def test_a_job_that_waits_takes_a_free_place_as_one_that_runs_does() -> No
     crew.close()
 
 
+async def test_a_job_on_its_way_to_a_worker_that_waits_takes_a_free_place_at_once() -> None:
+    crew = Crew(2, Wakeup())
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(crew.next)
+        workers.start_soon(crew.next)
+        await anyio.wait_all_tasks_blocked()
+
+        crew.put(make_holding())
+        assert (crew.free, crew.waiting, crew.busy) == (1, 1, 0)
+        crew.put(make_holding())
+        assert (crew.free, crew.waiting, crew.busy) == (0, 2, 0)
+
+        await anyio.wait_all_tasks_blocked()
+        assert (crew.free, crew.waiting, crew.busy) == (0, 0, 2)
+    crew.close()
+
+
 async def test_more_than_its_workers_can_wait_and_nothing_is_free_then() -> None:
     crew = Crew(1, Wakeup())
 

@@ -30,12 +30,14 @@ class Crew:
         self.wanted = False
         self.closed = False
         self._busy = 0
+        # Counted here: the stream forgets a job as soon as a worker is to wake up for it, which is before it runs.
+        self._waiting = 0
         self._send, self._receive = anyio.create_memory_object_stream[Holding](math.inf)
 
     @property
     def waiting(self) -> int:
-        """Jobs that wait for a worker."""
-        return self._send.statistics().current_buffer_used
+        """Jobs that wait for a worker, or for one that is about to wake up."""
+        return self._waiting
 
     @property
     def busy(self) -> int:
@@ -53,6 +55,7 @@ class Crew:
             self._send.send_nowait(holding)
         except anyio.ClosedResourceError:
             return False
+        self._waiting += 1
         return True
 
     async def next(self) -> Holding | None:
@@ -61,6 +64,7 @@ class Crew:
             holding = await self._receive.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             return None
+        self._waiting -= 1
         self._busy += 1
         return holding
 
@@ -76,7 +80,7 @@ class Crew:
         taken = self._take_all()
         for holding in taken:
             if holding.received > oldest_allowed:
-                self._send.send_nowait(holding)
+                self.put(holding)
         return [one for one in taken if one.received <= oldest_allowed]
 
     def close(self) -> list[Holding]:
@@ -93,4 +97,5 @@ class Crew:
             try:
                 taken.append(self._receive.receive_nowait())
             except (anyio.WouldBlock, anyio.EndOfStream, anyio.ClosedResourceError):
+                self._waiting -= len(taken)
                 return taken
