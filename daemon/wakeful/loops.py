@@ -26,6 +26,7 @@ from wakeful.runtime.beat import Beating, Heart, Pulse
 from wakeful.runtime.claimer import run_claimer
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.duties import INTERVAL, Duty, run_duties
+from wakeful.runtime.gauges import run_gauges
 from wakeful.runtime.identity import run_identity
 from wakeful.runtime.promoter import run_promoter
 from wakeful.runtime.reaper import run_reaper
@@ -203,6 +204,11 @@ async def show(parts: Parts, over: anyio.Event) -> None:
         slots.set(parts.crew.concurrency)
         used.set(parts.crew.busy)
         stuck.set(len(parts.attempts.stuck))
+
+
+async def read_gauges(parts: Parts, over: anyio.Event) -> None:
+    """Keep what the whole database is asked for among the gauges."""
+    await run_gauges(parts.upkeep, over, metrics=parts.observed.metrics)
 
 
 async def measure_lag(parts: Parts, over: anyio.Event) -> None:

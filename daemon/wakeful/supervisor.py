@@ -34,6 +34,7 @@ from wakeful.loops import (
     measure_lag,
     overseeing,
     put_back_stale,
+    read_gauges,
     show,
     start_upkeep,
     stop_when_empty,
@@ -130,6 +131,7 @@ async def _support(parts: Parts, life: Life, url: str | None) -> None:
         run(lambda: parts.watchdog.pulse(over))
         run(lambda: measure_lag(parts, over))
         run(lambda: show(parts, over))
+        run(lambda: read_gauges(parts, over))
         run(lambda: parts.finisher.run(over))
         run(lambda: parts.reporter.run(over))
         run(lambda: run_trailing(parts.executing.trailing, over))
