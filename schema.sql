@@ -269,8 +269,6 @@ comment on column wakeful.job_log.line_no is 'Order within the run';
 comment on column wakeful.job_log.logged_at is 'When it was logged';
 comment on column wakeful.job_log.level is 'debug, info, warning, error or critical';
 comment on column wakeful.job_log.message is 'The line, cleaned and bounded';
--- Serves prune_job_log.sql.
-create index job_log_logged_at on wakeful.job_log using brin (logged_at);
 
 do $$
 declare

@@ -312,3 +312,20 @@ async def test_a_handler_that_poisons_its_worker_costs_no_worker(db: ClonedDatab
             daemon.wait_for("job.finished", job_id=job_id)
         daemon.send(signal.SIGTERM)
         assert daemon.exit_code() == 0
+
+
+async def test_metrics_say_what_happens_and_what_waits(db: ClonedDatabase, sql: Connection) -> None:
+    await sql.execute("select wakeful.pause('held')")
+    await sql.execute("select wakeful.enqueue('probe.ok', queue => 'held')")
+    job_id = await enqueue(sql, "probe.ok")
+    with running_daemon(db.dsn) as daemon:
+        daemon.wait_for("job.finished", job_id=job_id)
+        daemon.wait_for("listener.connected")
+
+        async def shown() -> str:
+            return get(daemon, "/metrics")[1]
+
+        text = await eventually(shown, until=lambda text: 'wakeful_queue_oldest_due_seconds{queue="held"}' in text)
+        assert 'wakeful_jobs_finished_total{queue="default",job_type="probe.ok",outcome="finished"} 1' in text
+        for name in ("wakeful_listener_connected 1", "wakeful_database_connected 1", "wakeful_worker_slots 10"):
+            assert name in text
