@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
 from uuid import UUID
 
 import anyio
@@ -15,11 +16,15 @@ from support.factories import enqueue, status_of
 from support.holding import make_holding
 from support.proxy import Mode, Proxy
 from support.working import Claimer, claimer_on, held, job_row, table_of
+from wakeful.aio.wakeup import Wakeup
 from wakeful.core.outcome import Discarded, Done, ErrorEntry, Failed, HandedBack, Outcome, Snoozed
 from wakeful.runtime.conclusion import Conclusion, Landing
+from wakeful.runtime.crew import Crew
 from wakeful.runtime.finisher import CROWDED, Finisher
 from wakeful.runtime.flush import Flushing
 from wakeful.runtime.holdings import Holdings
+from wakeful.runtime.preparing import Executing
+from wakeful.runtime.worker import run_worker
 from wakeful.store.jobs import Claimed
 from wakeful.telemetry.events import (
     DATABASE_LOST,
@@ -370,6 +375,18 @@ async def test_every_worker_that_waits_for_room_goes_on_when_there_is_some(db: C
                     group.start_soon(d.finisher.room)
                 await anyio.wait_all_tasks_blocked()
                 await d.finisher.run(over)
+
+
+async def test_a_worker_that_waits_for_room_goes_home_when_its_crew_closes(db: ClonedDatabase) -> None:
+    async with claimer_on(db) as claimer, desk(claimer, run=False) as d:
+        for _ in range(CROWDED + 1):
+            d.finisher.submit(Conclusion(holding=make_holding(), outcome=DONE))
+        crew, unused = Crew(1, Wakeup()), cast(Executing, None)
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(run_worker, unused, crew, d.finisher)
+                await anyio.wait_all_tasks_blocked()
+                crew.close()
 
 
 async def test_it_ends_at_once_when_nothing_is_left_and_only_then(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import anyio
 from anyio.abc import TaskGroup
 
 from wakeful.core.outcome import Discarded, ErrorEntry, Failed, HandedBack, Outcome
@@ -20,14 +21,16 @@ from wakeful.runtime.executor import execute
 from wakeful.runtime.finisher import Finisher
 from wakeful.runtime.preparing import Executing, delay_after
 
+ROOM_SECONDS: Final = 0.5
 OVERLAP_NOTE: Final = "its code would not end and may still run"
 
 
 async def run_worker(executing: Executing, crew: Crew, finisher: Finisher) -> None:
     """Work until the crew is closed, or until this worker has been replaced."""
     while True:
-        if finisher.crowded:
-            await finisher.room()
+        while finisher.crowded and not crew.closed:  # there is no room in an outage, and a stop waits for none
+            with anyio.move_on_after(ROOM_SECONDS):
+                await finisher.room()
         holding = await crew.next()
         if holding is None:
             return
