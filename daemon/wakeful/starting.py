@@ -10,19 +10,33 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from threading import Timer
+from typing import Final
 
 import anyio
 
 from wakeful.aio.shutdown import Shutdown
 from wakeful.composition import Observed, Parts, version
+from wakeful.config import current_dsn
+from wakeful.core.secrets import shown
 from wakeful.core.settings import Settings
 from wakeful.errors import StoreUnavailable
 from wakeful.handlers.registry import Registry
 from wakeful.handlers.resources import Resources
+from wakeful.runtime.watchdog import exit_hard
 from wakeful.store.database import Database
 from wakeful.store.migrate import check_schema, migrate
-from wakeful.telemetry.events import DAEMON_STARTED, RESOURCES_CLOSED, RESOURCES_OPENED
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import (
+    DAEMON_STARTED,
+    RESOURCES_CLOSED,
+    RESOURCES_FAILED,
+    RESOURCES_OPENED,
+)
 from wakeful.web.app import serve_http, url_of
+
+CLOSING_SECONDS: Final = 10.0
+EXIT_UNCLOSED: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +54,14 @@ class Options:
 
 
 async def wait_for_schema(
-    database: Database, observed: Observed, shutdown: Shutdown, options: Options
+    settings: Settings, database: Database, observed: Observed, shutdown: Shutdown, options: Options
 ) -> bool:
     """Wait for the database with backoff, migrate if told to, check the schema; False when a stop came first."""
     while not shutdown.requested.is_set():
         try:
             if options.migrate:
-                await migrate(database.settings, observed.telemetry)
+                paths = settings.jobs.subject_paths
+                await migrate(settings.database, observed.telemetry, subject_paths=paths)
             await check_schema(database)
         except StoreUnavailable:
             await database.available(shutdown.requested)
@@ -101,7 +116,17 @@ async def opened_resources(registry: Registry, observed: Observed) -> AsyncItera
         observed.telemetry.emit(RESOURCES_OPENED, seconds=round(time.monotonic() - began, 3))
         yield resources
         closing = time.monotonic()
+        last_resort = Timer(CLOSING_SECONDS, _end_without, (observed.telemetry,))
+        last_resort.daemon = True
+        last_resort.start()
+    last_resort.cancel()
     observed.telemetry.emit(RESOURCES_CLOSED, seconds=round(time.monotonic() - closing, 3))
+
+
+def _end_without(telemetry: Telemetry) -> None:
+    """A lifespan that does not close would hold the process for ever; everything of ours is written by now."""
+    telemetry.emit(RESOURCES_FAILED, stage="close", error=f"not closed within {CLOSING_SECONDS:g} s")
+    exit_hard(EXIT_UNCLOSED)
 
 
 def tell_started(parts: Parts) -> None:
@@ -116,4 +141,5 @@ def tell_started(parts: Parts) -> None:
         queues=list(settings.worker.queues),
         job_types=list(parts.claiming.scope.job_types or ()),
         concurrency=settings.worker.concurrency,
+        database=shown(current_dsn(settings.database)),
     )

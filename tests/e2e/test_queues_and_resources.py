@@ -123,3 +123,14 @@ def _most_at_once(ledger: Path, jobs: set[str]) -> int:
             (running.add if entry["what"] == "START" else running.discard)(str(entry["job_id"]))
             most = max(most, len(running))
     return most
+
+
+async def test_a_lifespan_that_never_closes_does_not_hold_the_process(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    with running_daemon(db.dsn, handlers="support.clinging") as daemon:
+        daemon.wait_for("daemon.started")
+        daemon.send(signal.SIGTERM)
+        assert daemon.exit_code(timeout=30) == 1
+        assert daemon.events("resources.failed", stage="close")
+    assert await sql.fetchval("select count(*) from wakeful.instance") == 0
