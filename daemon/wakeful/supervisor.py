@@ -102,7 +102,7 @@ async def live(
         open_database(database, telemetry, outage=outage, connections=HOT_CONNECTIONS) as hot,
         open_database(database, telemetry, outage=outage) as upkeep,
     ):
-        if await wait_for_schema(upkeep, observed, shutdown, options):
+        if await wait_for_schema(settings, upkeep, observed, shutdown, options):
             async with (
                 opened_resources(registry, observed) as resources,
                 open_threads(

@@ -83,6 +83,19 @@ async def test_what_is_up_to_date_is_left_alone(empty: ClonedDatabase) -> None:
     assert await migrate_at(empty.dsn) == Migrated(applied=(), for_administrator=())
 
 
+async def test_the_subject_paths_of_the_configuration_are_what_an_enqueue_goes_by(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await migrate(DatabaseSettings(dsn=db.dsn), Telemetry(strict=True), subject_paths=("shop.id",))
+    job_id = await sql.fetchval(
+        """select job_id from wakeful.enqueue('COLLECT', '{"shop": {"id": "abc"}}')"""
+    )
+    assert await sql.fetchval("select subject from wakeful.ready where job_id = $1", job_id) == "abc"
+
+    await migrate_at(db.dsn)
+    assert await sql.fetchval("select subject_paths from wakeful.installation") == ["shop.id"]
+
+
 async def test_ten_at_once_take_each_step_once(empty: ClonedDatabase) -> None:
     known = with_steps(SECOND, THIRD)
     done: list[Migrated] = []

@@ -8,7 +8,7 @@ step. A daemon only checks; it migrates when it is told to. Which steps there ar
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -51,10 +51,15 @@ class Migrated:
 
 
 async def migrate(
-    settings: DatabaseSettings, telemetry: Telemetry, *, known: Versions | None = None
+    settings: DatabaseSettings,
+    telemetry: Telemetry,
+    *,
+    subject_paths: Sequence[str] | None = None,
+    known: Versions | None = None,
 ) -> Migrated:
     """Install the schema, or bring it up to date; does nothing where it is. `known`: other versions than ours.
 
+    `subject_paths` become those of the installation (None: they stay as they are), since plain SQL enqueues with them.
     Raises SchemaMismatch with what helps, StoreUnavailable, and StoreBusy where a lock stood in the way.
     """
     take_next = partial(_take_next, known or versions())
@@ -65,6 +70,8 @@ async def migrate(
             applied.append(step)
             telemetry.emit(MIGRATION_APPLIED, name=step.name, seconds=step.seconds)
         missing = await _in_transaction(opened.connection, _grant_where_missing)
+        if subject_paths is not None:
+            await _in_transaction(opened.connection, partial(_keep_subject_paths, subject_paths))
     finally:
         opened.connection.terminate()
     return Migrated(applied=tuple(applied), for_administrator=missing)
@@ -143,6 +150,12 @@ async def _grant_where_missing(connection: Connection) -> tuple[str, ...]:
     if (await _run(connection, "are_roles_granted"))[0]["granted"]:
         return ()
     return tuple((await _run(connection, "grant_roles"))[0]["missing"])
+
+
+async def _keep_subject_paths(paths: Sequence[str], connection: Connection) -> None:
+    """Looked at first: a role that may not write them migrates where there is nothing to do."""
+    if not (await _run(connection, "has_subject_paths", list(paths)))[0]["has"]:
+        await _run(connection, "keep_subject_paths", list(paths))
 
 
 async def _run(connection: Connection, statement: str, *arguments: object) -> list[Record]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 
 import anyio
 
@@ -40,14 +41,16 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Migrate, check, or print."""
-    settings = load_configuration(arguments).settings.database
+    configured = load_configuration(arguments).settings
+    settings = configured.database
     if not arguments.sql:
         current_dsn(settings)
     if arguments.sql:
         return _print_sql(settings, as_json=arguments.json)
     if arguments.check:
         return _check(anyio.run(pending, settings), as_json=arguments.json)
-    return _tell(anyio.run(migrate, settings, Telemetry()), as_json=arguments.json)
+    migrating = partial(migrate, settings, Telemetry(), subject_paths=configured.jobs.subject_paths)
+    return _tell(anyio.run(migrating), as_json=arguments.json)
 
 
 def _print_sql(settings: DatabaseSettings, *, as_json: bool) -> int:
