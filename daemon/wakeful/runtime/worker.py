@@ -28,7 +28,8 @@ OVERLAP_NOTE: Final = "its code would not end and may still run"
 async def run_worker(executing: Executing, crew: Crew, finisher: Finisher) -> None:
     """Work until the crew is closed, or until this worker has been replaced."""
     while True:
-        while finisher.crowded and not crew.closed:  # there is no room in an outage, and a stop waits for none
+        # In an outage there comes no room, and a stop waits for none.
+        while finisher.crowded and not crew.closed:
             with anyio.move_on_after(ROOM_SECONDS):
                 await finisher.room()
         holding = await crew.next()
