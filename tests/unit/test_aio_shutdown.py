@@ -25,23 +25,40 @@ PROGRAM = textwrap.dedent(
     import asyncio, importlib, signal, sys, time
     import anyio
     from wakeful.aio.shutdown import Shutdown, hold_signals, watch_signals
+    from wakeful.telemetry.bus import Telemetry
 
     loop, mode = sys.argv[1:]
 
     def say(word):
         print(word, flush=True)
 
+    def take():
+        loop = asyncio.get_running_loop()
+        if mode == "ignoring":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        elif mode == "removing":
+            loop.remove_signal_handler(signal.SIGTERM)
+        elif mode == "deafening":
+            signal.set_wakeup_fd(-1)
+            say("taken")
+
+    def heard(event, fields):
+        if event.name == "signals.retaken":
+            say("retaken " + " ".join(fields["signals"]))
+
     async def main():
-        shutdown = Shutdown()
+        shutdown, telemetry = Shutdown(), Telemetry()
+        telemetry.subscribe(heard)
         async with anyio.create_task_group() as group:
-            await group.start(watch_signals, shutdown)
+            await group.start(watch_signals, shutdown, telemetry)
             say("ready")
+            take()
             if mode == "blocked":
                 while True:
                     time.sleep(60)
             await shutdown.requested.wait()
             say("requested")
-            if mode != "obedient":
+            if mode == "stubborn":
                 await shutdown.hurried.wait()
                 say("hurried")
                 await anyio.sleep_forever()
@@ -100,6 +117,18 @@ def test_a_signal_during_the_start_is_not_lost_and_not_deadly(loop: str) -> None
         process.stdin.flush()
 
         assert [_line(process) for _ in range(3)] == ["ready", "requested", "end True"]
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("mode", ["ignoring", "removing", "deafening"])
+def test_code_that_takes_the_signals_for_itself_stops_no_stop(loop: str, mode: str) -> None:
+    with _program(loop, mode) as process:
+        assert _line(process) == "ready"
+        assert _line(process) == ("taken" if mode == "deafening" else "retaken SIGTERM")
+        process.send_signal(signal.SIGTERM)
+
+        assert [_line(process) for _ in range(2)] == ["requested", "end True"]
         assert process.wait(10) == 0
 
 

@@ -2,7 +2,8 @@
 
 Invariant: asked for once, a stop is never taken back. The first SIGTERM or SIGINT asks for it, the second
 hurries it, the third ends the process at once with code 1, even while a handler blocks the event loop. The
-same under asyncio's loop and uvloop. What a stop does, phase by phase, is the supervisor's.
+same under asyncio's loop and uvloop. Code of others that takes the signals for itself loses them again (R8). What a
+stop does, phase by phase, is the supervisor's.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
+from wakeful.aio.periodic import every
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import STOP_HURRIED, STOP_REQUESTED
+from wakeful.telemetry.events import SIGNALS_RETAKEN, STOP_HURRIED, STOP_REQUESTED
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 EXIT_BY_FORCE: Final = 1
 SIGNALS_TO_DIE: Final = 3
+LOOK_SECONDS: Final = 0.5
 _LAST_WORDS: Final = (
     b"wakeful: third stop signal, exiting now; the leases run out and other instances take the jobs\n"
 )
@@ -73,36 +76,40 @@ async def watch_signals(
     asked_for = _Counted(shutdown, telemetry or Telemetry())
     with _handlers(asked_for):
         task_status.started()
-        await anyio.sleep_forever()
+        async for _ in every(LOOK_SECONDS, anyio.Event()):
+            _retake(asked_for)
+            asked_for.act()
 
 
 class _Counted:
-    """Counts stop signals. Two calls a signal: `note` at once in the interpreter, `act` later on the loop."""
+    """Counts stop signals: `note` at once in the interpreter, `act` later on the loop, once for each that was noted."""
 
-    __slots__ = ("_acted", "_noted", "_shutdown", "_telemetry")
+    __slots__ = ("_acted", "_noted", "_shutdown", "telemetry")
 
     def __init__(self, shutdown: Shutdown, telemetry: Telemetry) -> None:
         self._shutdown = shutdown
-        self._telemetry = telemetry
-        self._noted = 0
+        self.telemetry = telemetry
+        self._noted: list[str] = []
         self._acted = 0
 
-    def note(self, _signum: int, _frame: FrameType | None) -> None:
+    def note(self, signum: int, _frame: FrameType | None) -> None:
         """Runs amid whatever the main thread does: it may take no lock, so it emits nothing."""
-        self._noted += 1
-        if self._noted >= SIGNALS_TO_DIE:
+        self._noted.append(signal.Signals(signum).name)
+        if len(self._noted) >= SIGNALS_TO_DIE:
             os.write(2, _LAST_WORDS)
             os._exit(EXIT_BY_FORCE)
 
-    def act(self, signum: signal.Signals) -> None:
-        """Runs on the loop; when two signals came in one turn of it, each still counts."""
-        self._acted += 1
-        if self._acted == 1:
-            self._shutdown.request()
-            self._telemetry.emit(STOP_REQUESTED, signal=signum.name)
-        else:
-            self._shutdown.hurry()
-            self._telemetry.emit(STOP_HURRIED, signal=signum.name)
+    def act(self) -> None:
+        """Runs on the loop, when it is told and now and then: a handler may have taken the loop's descriptor away."""
+        while self._acted < len(self._noted):
+            name = self._noted[self._acted]
+            self._acted += 1
+            if self._acted == 1:
+                self._shutdown.request()
+                self.telemetry.emit(STOP_REQUESTED, signal=name)
+            else:
+                self._shutdown.hurry()
+                self.telemetry.emit(STOP_HURRIED, signal=name)
 
 
 @contextmanager
@@ -117,6 +124,17 @@ def _handlers(asked_for: _Counted) -> Iterator[None]:
             undo()
 
 
+def _retake(asked_for: _Counted) -> None:
+    """Put our handlers back where a job's code has put its own, or none: a stop would kill, or do nothing."""
+    taken = [signum for signum in STOP_SIGNALS if signal.getsignal(signum) != asked_for.note]
+    if taken:
+        loop = asyncio.get_running_loop()
+        for signum in taken:
+            _install(loop, signum, asked_for)
+        asked_for.telemetry.emit(SIGNALS_RETAKEN, signals=[signum.name for signum in taken])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+
 def _install(
     loop: asyncio.AbstractEventLoop, signum: signal.Signals, asked_for: _Counted
 ) -> Callable[[], None]:
@@ -126,7 +144,7 @@ def _install(
     has set, which stays whatever the handler in the interpreter is. A blocked loop only gets the second.
     """
     previous = signal.getsignal(signum)
-    loop.add_signal_handler(signum, asked_for.act, signum)
+    loop.add_signal_handler(signum, asked_for.act)
     signal.signal(signum, asked_for.note)
     return partial(_uninstall, loop, signum, previous)
 

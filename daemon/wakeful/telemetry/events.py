@@ -45,6 +45,8 @@ PHASE_ENTERED: Final = Event("phase.entered", "info", "The process went on to it
 STOP_REQUESTED: Final = Event("stop.requested", "info", "An orderly stop was asked for.", ("signal",))
 STOP_HURRIED: Final = Event("stop.hurried", "info", "Asked again: running handlers are not waited for.",
     ("signal",))
+SIGNALS_RETAKEN: Final = Event("signals.retaken", "warning",
+    "A handler took the stop signals for itself; the daemon has them back.", ("signals",))
 DAEMON_QUIESCED: Final = Event("daemon.quiesced", "info", "No job is claimed any more.", ("running",))
 DAEMON_DRAINED: Final = Event("daemon.drained", "info", "No job runs here any more.",
     ("seconds", "handed_back"))
