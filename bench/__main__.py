@@ -20,9 +20,8 @@ MEASURES: dict[str, Measure] = {
 
 
 async def measure(names: list[str]) -> None:
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; load {os.getloadavg()[0]:.1f}"
-    )
+    python, load = platform.python_version(), os.getloadavg()[0]
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {python}; load {load:.1f}")
     for name in names:
         async with stage() as here:
             print(f"{name:>14}  {await MEASURES[name](here)}", flush=True)
