@@ -19,6 +19,7 @@ from wakeful.handlers.progress import Progress
 from wakeful.handlers.registry import Registry
 from wakeful.handlers.steps import ProgressPort
 from wakeful.handlers.threads import ThreadPool
+from wakeful.telemetry.redaction import Redactor
 
 JOB_ID = UUID("01980000-0000-7000-8000-000000000001")
 
@@ -69,6 +70,9 @@ class RememberedDocuments:
         ]
 
 
+SECRET = "s3cr3t-t0ken"
+
+
 def make_job(**fields: Any) -> Job:
     """Give a claimed job."""
     given: dict[str, Any] = {
@@ -109,7 +113,15 @@ def make_attempt(threads: ThreadPool, *, steps: tuple[str, ...] = (), job: Job |
     clock = Clock()
     control = AttemptControl(60.0, clock)
     writer = RememberedDocuments()
-    progress = Progress(writer, control, attempt=1, steps=steps, database_now=clock.now, clock=clock)
+    progress = Progress(
+        writer,
+        control,
+        attempt=1,
+        steps=steps,
+        database_now=clock.now,
+        hide=Redactor([SECRET]).text,
+        clock=clock,
+    )
     claimed = job or make_job()
     port = ProgressPort(progress, threads.bridge, control)
     payload = claimed.payload

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from support.attempts import Attempt, make_attempt
+from support.attempts import SECRET, Attempt, make_attempt
 from wakeful.errors import (
     JobCancelled,
     JobDeadlineExceeded,
@@ -160,6 +160,19 @@ async def test_texts_are_cleaned_and_bounded() -> None:
     assert len(step["message"].encode()) <= 500
     assert len(step["error"].encode()) <= 500
     assert step["error"].startswith("ValueError: x\u2400")
+
+
+async def test_no_secret_of_the_process_is_shown_not_even_half_of_one() -> None:
+    async with open_threads(limit=1, stuck_limit=1) as threads:
+        attempt = make_attempt(threads)
+        with pytest.raises(ValueError, match="x"):  # noqa: PT012 -- the block is what raises
+            async with attempt.job.step("fetch") as step:
+                await step.progress(1, f"with {SECRET}")
+                raise ValueError("x" * 480 + SECRET)
+
+    step = attempt.writer.documents[-1]["steps"][0]
+    assert step["message"] == "with ***"
+    assert SECRET[:4] not in step["error"]
 
 
 async def test_more_than_a_hundred_steps_are_counted_and_not_shown() -> None:

@@ -9,12 +9,24 @@ from typing import Any
 import pytest
 
 from wakeful import Discard, Fail, RateLimited, Retry, Snooze
-from wakeful.core.outcome import AlertRequest, Discarded, Done, Failed, Fenced, FollowUp, HandedBack, Snoozed
+from wakeful.core.outcome import (
+    AlertRequest,
+    Discarded,
+    Done,
+    ErrorEntry,
+    Failed,
+    Fenced,
+    FollowUp,
+    HandedBack,
+    Outcome,
+    Snoozed,
+)
 from wakeful.errors import JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
 from wakeful.handlers.buffer import Buffered
 from wakeful.handlers.control import StopReason
 from wakeful.handlers.invoke import Answer, Raised, Returned
-from wakeful.runtime.verdict import Circumstances, verdict
+from wakeful.runtime.verdict import Circumstances, verdict, without_secrets
+from wakeful.telemetry.redaction import Redactor
 
 ALERT = AlertRequest(kind="k", title="t", severity="error", dedupe_key=None, subject=None, body_text="{}")
 BUFFERED = Buffered(
@@ -206,3 +218,16 @@ def test_a_fenced_attempt_that_finished_its_work_is_done_if_the_fence_lets_it() 
     outcome = judge(Returned(1), reason=LeaseLost("no heartbeat got through for 24 s"), fenced=True)
 
     assert isinstance(outcome, Done)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Failed(error=ErrorEntry(type="E", message="with s3cr3t", traceback="at s3cr3t"), delay=1.0),
+        Discarded(reason="no s3cr3t"),
+        Done(result_text="{}", degraded=("without s3cr3t",)),
+    ],
+)
+def test_no_secret_of_the_process_is_in_what_people_read(outcome: Outcome) -> None:
+    assert "s3cr3t" in repr(outcome)
+    assert "s3cr3t" not in repr(without_secrets(outcome, Redactor(["s3cr3t"])))

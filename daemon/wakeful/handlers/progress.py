@@ -2,7 +2,8 @@
 
 Invariant: a change of a step's status is stored before the step is entered or left; percent and message wait for at
 most one write a second. Only the attempt that owns the job writes: after one refusal every further call raises
-LeaseLost. Times are the database's, through the clock that the runtime passes. Who opens a step is `handlers.steps`.
+LeaseLost. Times are the database's, through the clock that the runtime passes; secrets are hidden by what it passes as
+`hide` (R12). Who opens a step is `handlers.steps`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from wakeful.handlers.declaring import STEP_NAME_LIMIT_BYTES, STEPS_LIMIT
 
 THROTTLE_SECONDS: Final = 1.0
 MESSAGE_LIMIT_BYTES: Final = 500
+# Secrets are hidden before a text is cut: half of one would not be found.
+HIDDEN_WITHIN_BYTES: Final = 16 * 1024
 IMPLICIT_STEP: Final = "run"
 
 
@@ -77,6 +80,7 @@ class Progress:
         "_control",
         "_entered",
         "_entries",
+        "_hide",
         "_lock",
         "_lost",
         "_now",
@@ -97,6 +101,7 @@ class Progress:
         steps: Sequence[str],
         database_now: Callable[[], datetime],
         on_mark: Callable[[Progress], None] | None = None,
+        hide: Callable[[str], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._writer = writer
@@ -104,6 +109,7 @@ class Progress:
         self._attempt = attempt
         self._now = database_now
         self._on_mark = on_mark
+        self._hide = hide
         self._clock = clock
         self._lock = Lock()
         self._writing = anyio.Lock()
@@ -143,7 +149,7 @@ class Progress:
     def mark(self, name: str | None, percent: float | None, message: str | None) -> None:
         """Note percent and message of a step, of the one entered last where none is named; thread-safe, no write."""
         shown = _percent(percent)
-        text = None if message is None else clean(message, MESSAGE_LIMIT_BYTES)
+        text = None if message is None else self._shown(message)
         self._raise_if_lost()
         with self._lock:
             entry = self._entry(self._current() if name is None else clean(name, STEP_NAME_LIMIT_BYTES))
@@ -239,9 +245,12 @@ class Progress:
     def _end(self, entry: _Entry, error: str | None) -> None:
         entry.status = "done" if error is None else "failed"
         entry.finished_at = self._time()
-        entry.error = None if error is None else clean(error, MESSAGE_LIMIT_BYTES)
+        entry.error = None if error is None else self._shown(error)
         if error is None and entry.percent is not None:
             entry.percent = 100.0
+
+    def _shown(self, text: str) -> str:
+        return clean(self._hide(clean(text, HIDDEN_WITHIN_BYTES)), MESSAGE_LIMIT_BYTES)
 
     def _time(self) -> str:
         return self._now().isoformat(timespec="milliseconds")

@@ -12,10 +12,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from wakeful.core.text import clean, describe_exception
+from wakeful.core.text import describe_exception
 from wakeful.handlers.bridge import Bridge
 from wakeful.handlers.control import AttemptControl
-from wakeful.handlers.progress import MESSAGE_LIMIT_BYTES, Progress
+from wakeful.handlers.progress import Progress
 
 
 class ProgressPort:
@@ -95,7 +95,7 @@ class Step:
             return None
         # A cancelled handler sees CancelledError; its reader wants to know why.
         reason = self._port.control.reason if isinstance(raised, asyncio.CancelledError) else None
-        return clean(describe_exception(reason or raised).summary, MESSAGE_LIMIT_BYTES)
+        return describe_exception(reason or raised).summary
 
 
 class _Due:

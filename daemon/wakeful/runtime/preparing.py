@@ -127,6 +127,7 @@ def progress_of(
         steps=steps,
         database_now=_DatabaseClock(holding),
         on_mark=executing.trailing.add,
+        hide=executing.telemetry.redactor.text,
     )
 
 

@@ -136,5 +136,7 @@ def without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
             return replace(outcome, error=hidden)
         case Discarded():
             return replace(outcome, reason=redactor.text(outcome.reason))
+        case Done():
+            return replace(outcome, degraded=tuple(redactor.text(one) for one in outcome.degraded))
         case _:
             return outcome
