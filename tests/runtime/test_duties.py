@@ -16,7 +16,7 @@ from support.loops import running
 from support.owners import register, silence
 from support.proxy import Proxy
 from wakeful.core.settings import DatabaseSettings
-from wakeful.errors import StoreBusy
+from wakeful.errors import DataRefused, StoreBusy, StoreError
 from wakeful.runtime.duties import Duty, fold_duty, job_types_duty, run_duties
 from wakeful.runtime.promoter import promote_due
 from wakeful.runtime.reaper import backstop_duty, reap_once
@@ -128,17 +128,22 @@ async def test_two_instances_share_the_work(db: ClonedDatabase, database: Databa
     assert done == Counter("abcd")
 
 
-async def test_a_duty_that_meets_a_lock_stops_no_other(database: Database, said: Heard) -> None:
+@pytest.mark.parametrize(
+    "trouble", [StoreBusy("a lock stands in the way"), DataRefused("a row is out of range")]
+)
+async def test_a_duty_that_meets_a_lock_or_a_bad_row_stops_no_other(
+    database: Database, said: Heard, trouble: StoreError
+) -> None:
     done = anyio.Event()
 
-    async def meets_a_lock(_stop: anyio.Event) -> None:
-        raise StoreBusy("a lock stands in the way")
+    async def meets_trouble(_stop: anyio.Event) -> None:
+        raise trouble
 
     async def perform(_stop: anyio.Event) -> None:
         done.set()
 
     duties = [
-        Duty(name="a", interval=60.0, perform=meets_a_lock),
+        Duty(name="a", interval=60.0, perform=meets_trouble),
         Duty(name="b", interval=60.0, perform=perform),
     ]
     async with running(lambda stop: run_duties(database, stop, duties, interval=0.05)):

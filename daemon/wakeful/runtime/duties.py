@@ -13,7 +13,7 @@ from typing import Any, Final
 import anyio
 
 from wakeful.aio.periodic import every
-from wakeful.errors import StoreBusy, StoreUnavailable
+from wakeful.errors import DataRefused, StoreBusy, StoreUnavailable
 from wakeful.store import lanes, upkeep
 from wakeful.store.database import Database
 from wakeful.telemetry.bus import Telemetry
@@ -71,13 +71,13 @@ async def perform_all(
 
 
 async def perform(duty: Duty, stop: anyio.Event, *, telemetry: Telemetry) -> None:
-    """Do a duty. Raises StoreUnavailable when the database is away; a duty that met a lock stops no other."""
+    """Do a duty. Raises StoreUnavailable when the database is away; one that met a lock or a bad row stops no other."""
     telemetry.emit(DUTY_TAKEN, duty=duty.name)
     try:
         await duty.perform(stop)
-    except StoreUnavailable as error:
+    except (StoreUnavailable, DataRefused) as error:
         telemetry.emit(DUTY_FAILED, duty=duty.name, error=str(error))
-        if not isinstance(error, StoreBusy):
+        if isinstance(error, StoreUnavailable) and not isinstance(error, StoreBusy):
             raise
 
 
