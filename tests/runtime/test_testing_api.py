@@ -38,6 +38,13 @@ async def test_a_private_database_has_the_schema_and_is_gone_afterwards() -> Non
             assert (await job_row(connection, created.job_id))["result"] == "hello you"
         finally:
             await connection.close()
+        await db.clear()
+        connection = await asyncpg.connect(db.dsn)
+        try:
+            assert await connection.fetchval("select count(*) from wakeful.jobs") == 0
+            assert (await wakeful.enqueue(connection, "GREET")).created
+        finally:
+            await connection.close()
         dsn = db.dsn
     with pytest.raises((OSError, asyncpg.PostgresError)):
         await asyncpg.connect(dsn)
