@@ -147,8 +147,8 @@ async def test_snoozing_is_bounded_in_all_and_leaves_attempts_and_history_alone(
     db: ClonedDatabase, sql: Connection
 ) -> None:
     job_id = (await enqueue(sql)).job_id
-    settings = Settings(jobs=JobSettings(snooze_limit=0.5))
-    async with testing.instance(db, registry=raising(Snooze(0.2)), backoff=at_once, settings=settings) as w:
+    settings = Settings(jobs=JobSettings(snooze_limit=2.5))
+    async with testing.instance(db, registry=raising(Snooze(1)), backoff=at_once, settings=settings) as w:
         for _ in range(2):
             assert await w.run_one()
             row = await job_row(sql, job_id)

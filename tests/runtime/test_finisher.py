@@ -35,6 +35,7 @@ from wakeful.telemetry.events import (
     JOB_FINISHED,
     JOB_LOST,
     JOB_RETRIED,
+    JOB_SNOOZED,
     JOB_UNKNOWN_OUTCOME,
     RESULT_REPLACED,
 )
@@ -136,6 +137,7 @@ async def test_ends_of_every_kind_and_of_many_lanes_go_in_one_transaction(
         assert d.landings == expected
         assert d.deaths == len(claimer.recorder.of(JOB_DIED)) == 6
         assert len(claimer.recorder.of(FLUSH_COMMITTED)) == 1
+        assert [one["error"] for one in claimer.recorder.of(JOB_SNOOZED)] == ["not yet"] * 6
     transactions = await sql.fetchval(
         """select count(distinct xmin::text)
            from (select xmin from wakeful.dead union all select xmin from wakeful.finished

@@ -145,8 +145,10 @@ def test_a_snooze_for_ever_is_too_long(after: float) -> None:
     assert isinstance(judge(Raised(Snooze(after))), Failed)
 
 
-def test_a_negative_snooze_is_none() -> None:
-    assert judge(Raised(Snooze(-5))).delay == 0.0
+@pytest.mark.parametrize("after", [0, 0.01, -5])
+def test_no_snooze_is_so_short_that_a_job_goes_round_at_full_speed(after: float) -> None:
+    assert 1.0 <= judge(Raised(RateLimited(after))).delay <= 1.2
+    assert isinstance(judge(Raised(RateLimited(after)), snoozed=99.5), Failed)
 
 
 @pytest.mark.parametrize("retry", [True, False])

@@ -77,7 +77,6 @@ class HandedBack:
     """Interrupted by our own stop: attempt returned; claimable again after `delay` seconds (0: at once)."""
 
     delay: float = 0.0
-    reason: str = "handed back"
     counted: bool = True
 
 

@@ -172,6 +172,8 @@ class Finisher:
         }
         if isinstance(conclusion.outcome, Failed):
             fields |= {"error_type": conclusion.outcome.error.type, "error": conclusion.outcome.error.message}
+        if isinstance(conclusion.outcome, Snoozed):
+            fields["error"] = conclusion.outcome.reason
         if landing.fate == "PENDING":
             fields["next_run_in"] = round(landing.delay, 1)
         if isinstance(conclusion.outcome, Done) and conclusion.outcome.degraded:

@@ -42,6 +42,7 @@ from wakeful.handlers.plain import encode_result
 from wakeful.telemetry.redaction import Redactor
 
 REASON_LIMIT_BYTES: Final = 16 * 1024
+SHORTEST_SNOOZE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +119,11 @@ def _raised(raised: BaseException, buffered: Buffered, circumstances: Circumstan
 
 
 def _snoozed(snooze: Snooze, circumstances: Circumstances, alerts: tuple[AlertRequest, ...]) -> Outcome:
-    total = circumstances.snoozed + max(snooze.after, 0.0)
+    # Never at once: a server that answers "429, retry after 0" would be asked as fast as it answers, for ever.
+    after = max(snooze.after, SHORTEST_SNOOZE_SECONDS)
+    total = circumstances.snoozed + after
     if total <= circumstances.snooze_limit:
-        return Snoozed(delay=backoff.on_top(snooze.after, random.random()), reason=clean(snooze.reason, 500))
+        return Snoozed(delay=backoff.on_top(after, random.random()), reason=clean(snooze.reason, 500))
     message = f"asked to wait {total:.0f} s in all, more than jobs.snooze_limit: {clean(snooze.reason, 2000)}"
     entry = ErrorEntry(type="SnoozedTooLong", message=message)
     return Failed(error=entry, delay=circumstances.delay(), alerts=alerts)
