@@ -12,6 +12,7 @@ from typing import Final
 
 import anyio
 
+from wakeful.aio.periodic import cancel_when_set
 from wakeful.aio.shutdown import Shutdown
 from wakeful.composition import Observed, Parts
 from wakeful.core.outcome import HandedBack
@@ -44,9 +45,9 @@ async def quiesce(parts: Parts) -> None:
         parts.finisher.submit(Conclusion(holding=holding, outcome=HandedBack(counted=False)))
     owner = parts.lease.owner
     if owner is not None:
-        # The row only tells others; we claim nothing either way.
-        with anyio.move_on_after(FLUSH_SECONDS), suppress(StoreUnavailable):
-            await instances.drain(parts.upkeep, owner.pair)
+        # The row only tells others; we claim nothing either way. No scope ends a call: its deadline does.
+        with suppress(StoreUnavailable):
+            await instances.drain(parts.upkeep, owner.pair, deadline=FLUSH_SECONDS)
     parts.observed.telemetry.emit(DAEMON_QUIESCED, running=len(parts.attempts.running))
 
 
@@ -55,7 +56,7 @@ async def drain(parts: Parts, shutdown: Shutdown) -> None:
     enter(parts.observed, "drain")
     with anyio.move_on_after(parts.settings.drain.grace):
         async with anyio.create_task_group() as group:
-            group.start_soon(_cancel_when_set, shutdown.hurried, group.cancel_scope)
+            group.start_soon(cancel_when_set, shutdown.hurried, group.cancel_scope)
             await parts.attempts.idle()
             group.cancel_scope.cancel()
 
@@ -96,13 +97,8 @@ def hurry_writes(parts: Parts) -> None:
 
 
 async def retire(parts: Parts) -> None:
-    """Remove this instance's row; one that stays is found by any reaper."""
+    """Remove this instance's row, after `hurry_writes`; one that stays is found by any reaper."""
     owner = parts.lease.owner
     if owner is not None:
-        with anyio.move_on_after(FLUSH_SECONDS), suppress(StoreUnavailable):
+        with suppress(StoreUnavailable):
             await instances.retire(parts.upkeep, owner.pair)
-
-
-async def _cancel_when_set(event: anyio.Event, scope: anyio.CancelScope) -> None:
-    await event.wait()
-    scope.cancel()

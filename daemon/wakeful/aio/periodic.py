@@ -41,11 +41,12 @@ async def rest(stop: anyio.Event, wakeup: Wakeup | None, seconds: float) -> None
         await pause(stop, seconds)
         return
     async with anyio.create_task_group() as group:
-        group.start_soon(_cancel_when_set, stop, group.cancel_scope)
+        group.start_soon(cancel_when_set, stop, group.cancel_scope)
         await wakeup.wait(seconds)
         group.cancel_scope.cancel()
 
 
-async def _cancel_when_set(stop: anyio.Event, scope: anyio.CancelScope) -> None:
-    await stop.wait()
+async def cancel_when_set(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    """Cancel `scope` once `event` is set."""
+    await event.wait()
     scope.cancel()

@@ -33,3 +33,9 @@ class Wakeup:
         if rung:
             self._rung = anyio.Event()
         return rung
+
+
+async def ring_when_set(bell: Wakeup, event: anyio.Event) -> None:
+    """Ring once `event` is set: so a stop wakes a loop that waits for its bell."""
+    await event.wait()
+    bell.ring()

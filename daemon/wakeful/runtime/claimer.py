@@ -15,6 +15,7 @@ from typing import Final
 
 import anyio
 
+from wakeful.aio.periodic import rest
 from wakeful.aio.wakeup import Wakeup
 from wakeful.core.pace import Pace
 from wakeful.core.settings import PollSettings
@@ -85,7 +86,7 @@ async def run_claimer(
     claiming: Claiming, stop: anyio.Event, *, poll: PollSettings, turned: Callable[[], None]
 ) -> None:
     """Claim until `stop` is set; every round that found nothing waits for the bell, or for the next poll."""
-    rest = poll.min
+    quiet = poll.min
     while not stop.is_set():
         turned()
         try:
@@ -97,8 +98,8 @@ async def run_claimer(
             continue
         if again:
             continue
-        rest = poll.min if found else min(rest * QUIETER, poll.max)
-        await _rest(claiming, stop, rest)
+        quiet = poll.min if found else min(quiet * QUIETER, poll.max)
+        await rest(stop, claiming.bell, _seconds(claiming, quiet))
 
 
 async def claim_round(claiming: Claiming) -> tuple[bool, int]:
@@ -230,19 +231,11 @@ async def _keep_hot(claiming: Claiming, lanes: Sequence[int]) -> None:
         await store.mark_hot(claiming.database, lanes)
 
 
-async def _rest(claiming: Claiming, stop: anyio.Event, seconds: float) -> None:
-    """Wait for the bell; hot lanes notify nobody, so they are polled, for two seconds beyond their mark (I18)."""
+def _seconds(claiming: Claiming, quiet: float) -> float:
+    """How long to wait for the bell: hot lanes ring none, so they are polled, two seconds beyond their mark (I18)."""
     if time.monotonic() < claiming.hot_until:
-        seconds = random.uniform(*HOT_POLL_SECONDS)
-    async with anyio.create_task_group() as group:
-        group.start_soon(_ring_at_stop, claiming.bell, stop)
-        await claiming.bell.wait(seconds * random.uniform(0.8, 1.0))
-        group.cancel_scope.cancel()
-
-
-async def _ring_at_stop(bell: Wakeup, stop: anyio.Event) -> None:
-    await stop.wait()
-    bell.ring()
+        return random.uniform(*HOT_POLL_SECONDS)
+    return quiet * random.uniform(0.8, 1.0)
 
 
 def _tell(telemetry: Telemetry, holding: Holding) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import anyio
 
-from wakeful.aio.wakeup import Wakeup
+from wakeful.aio.wakeup import Wakeup, ring_when_set
 from wakeful.core.outcome import Done, Failed, HandedBack, Snoozed
 from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.runtime.conclusion import Conclusion, Landing
@@ -94,7 +94,8 @@ class Finisher:
     async def run(self, stop: anyio.Event) -> None:
         """Write until `stop` is set and nothing is left to write."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._ring_at_stop, stop)
+            for bell in (self._bell_together, self._bell_alone):
+                group.start_soon(ring_when_set, bell, stop)
             async with anyio.create_task_group() as writers:
                 writers.start_soon(self._write_together, stop)
                 writers.start_soon(self._write_alone, stop)
@@ -148,11 +149,6 @@ class Finisher:
             self._room.set()
         if not self._unsettled:
             self._all_settled.set()
-
-    async def _ring_at_stop(self, stop: anyio.Event) -> None:
-        await stop.wait()
-        self._bell_together.ring()
-        self._bell_alone.ring()
 
     def _tell(self, conclusion: Conclusion, landing: Landing) -> None:
         event = event_of(conclusion, landing)

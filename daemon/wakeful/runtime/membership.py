@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from wakeful.aio.wakeup import Wakeup
+from wakeful.aio.wakeup import Wakeup, ring_when_set
 from wakeful.errors import LeaseLost, StoreUnavailable
 from wakeful.runtime.attempts import Attempts, request_cancel
 from wakeful.runtime.beat import Pulse
@@ -90,7 +90,7 @@ class Membership:
 async def run_membership(membership: Membership, stop: anyio.Event) -> None:
     """Register again whenever this instance was deposed, until `stop` is set."""
     async with anyio.create_task_group() as group:
-        group.start_soon(_ring_at_stop, membership.bell, stop)
+        group.start_soon(ring_when_set, membership.bell, stop)
         while not stop.is_set():
             await membership.bell.wait()
             await _register_again(membership, stop)
@@ -103,8 +103,3 @@ async def _register_again(membership: Membership, stop: anyio.Event) -> None:
             await membership.register()
         except StoreUnavailable:
             await membership.database.available(stop)
-
-
-async def _ring_at_stop(bell: Wakeup, stop: anyio.Event) -> None:
-    await stop.wait()
-    bell.ring()

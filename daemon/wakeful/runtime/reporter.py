@@ -14,7 +14,7 @@ from uuid import UUID
 
 import anyio
 
-from wakeful.aio.wakeup import Wakeup
+from wakeful.aio.wakeup import Wakeup, ring_when_set
 from wakeful.errors import DataRefused, StoreUnavailable
 from wakeful.runtime.holdings import Holding
 from wakeful.store import jobs as store
@@ -70,15 +70,11 @@ class Reporter:
     async def run(self, stop: anyio.Event) -> None:
         """Write until `stop` is set, and then what is left, once."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._ring_at_stop, stop)
+            group.start_soon(ring_when_set, self._bell, stop)
             while not stop.is_set():
                 await self._bell.wait()
                 await self._write_all(stop)
             group.cancel_scope.cancel()
-
-    async def _ring_at_stop(self, stop: anyio.Event) -> None:
-        await stop.wait()
-        self._bell.ring()
 
     async def _write_all(self, stop: anyio.Event) -> None:
         while self._writes or self._lines:
