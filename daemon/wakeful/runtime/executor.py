@@ -13,10 +13,10 @@ from collections.abc import Callable
 from wakeful.core.outcome import HandedBack, Outcome
 from wakeful.errors import JobInterrupted, LeaseLost, WakefulError
 from wakeful.handlers.invoke import Answer, Raised, invoke
+from wakeful.runtime.apart import apart, ended
 from wakeful.runtime.attempts import Attempt, ask
 from wakeful.runtime.conclusion import Conclusion, Landing
 from wakeful.runtime.holdings import Holding
-from wakeful.runtime.apart import apart, ended
 from wakeful.runtime.preparing import (
     Executing,
     Prepared,
