@@ -173,6 +173,7 @@ async def _work(parts: Parts, life: Life, url: str | None) -> None:
         if stuck:
             await _end_in_spite_of(parts, life, stuck)
         overseen.set()
+        hurry_writes(parts)  # what claiming and upkeep still wait for, a lock perhaps, is not waited for
 
 
 async def _end_in_spite_of(parts: Parts, life: Life, stuck: Sequence[str]) -> None:
