@@ -23,6 +23,7 @@ from wakeful.telemetry.events import (
     DAEMON_DRAINED,
     DAEMON_INTERRUPTED,
     DAEMON_QUIESCED,
+    INSTANCE_RETIRED,
     PHASE_ENTERED,
 )
 from wakeful.telemetry.health import Phase
@@ -101,4 +102,5 @@ async def retire(parts: Parts) -> None:
     owner = parts.lease.owner
     if owner is not None:
         with suppress(StoreUnavailable):
-            await instances.retire(parts.upkeep, owner.pair)
+            if await instances.retire(parts.upkeep, owner.pair):
+                parts.observed.telemetry.emit(INSTANCE_RETIRED, instance_id=owner.instance_id)

@@ -58,6 +58,7 @@ async def test_an_idle_daemon_goes_through_its_phases_and_exits_0(
 
         assert daemon.exit_code() == 0
         assert phases(daemon) == ["serve", "quiesce", "drain", "flush", "close"]
+        assert daemon.events("instance.retired")
     assert await sql.fetchval("select count(*) from wakeful.instance") == 0
 
 
@@ -302,6 +303,17 @@ async def test_no_exit_of_a_handler_ends_the_daemon(db: ClonedDatabase, sql: Con
         assert daemon.exit_code() == 0
 
 
+async def test_a_loop_that_is_stopped_from_outside_of_an_attempt_goes_on(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    with running_daemon(db.dsn) as daemon:
+        stopping = await enqueue(sql, "probe.stops_loop")
+        daemon.wait_for("exit.refused", error="loop.stop()")
+        daemon.wait_for("job.finished", job_id=stopping)
+        daemon.send(signal.SIGTERM)
+        assert daemon.exit_code() == 0
+
+
 async def test_a_handler_that_poisons_its_worker_costs_no_worker(db: ClonedDatabase, sql: Connection) -> None:
     jobs = [await enqueue(sql, "probe.poison") for _ in range(5)]
     with running_daemon(db.dsn, settings={"worker.concurrency": "2"}) as daemon:
@@ -325,7 +337,13 @@ async def test_metrics_say_what_happens_and_what_waits(db: ClonedDatabase, sql: 
         async def shown() -> str:
             return get(daemon, "/metrics")[1]
 
-        text = await eventually(shown, until=lambda text: 'wakeful_queue_oldest_due_seconds{queue="held"}' in text)
+        text = await eventually(
+            shown, until=lambda text: 'wakeful_queue_oldest_due_seconds{queue="held"}' in text
+        )
         assert 'wakeful_jobs_finished_total{queue="default",job_type="probe.ok",outcome="finished"} 1' in text
-        for name in ("wakeful_listener_connected 1", "wakeful_database_connected 1", "wakeful_worker_slots 10"):
+        for name in (
+            "wakeful_listener_connected 1",
+            "wakeful_database_connected 1",
+            "wakeful_worker_slots 10",
+        ):
             assert name in text

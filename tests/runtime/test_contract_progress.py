@@ -19,7 +19,7 @@ from wakeful.core.settings import DatabaseSettings
 from wakeful.errors import JobDeadlineExceeded, JobInterrupted
 from wakeful.store.database import open_database
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import JOB_LOST
+from wakeful.telemetry.events import JOB_LOST, PROGRESS_REFUSED
 
 
 async def steps(sql: Connection, job_id: UUID) -> dict[str, dict[str, Any]]:
@@ -98,12 +98,14 @@ async def test_each_claim_starts_anew_and_a_former_handler_is_refused(
             pass
 
     job_id = (await enqueue(sql)).job_id
-    async with testing.instance(db, registry=registry) as w:
+    telemetry, recorder = telling()
+    async with testing.instance(db, registry=registry, telemetry=telemetry) as w:
         assert await w.run_one()
         assert await statuses(sql, job_id) == {"fetch": "failed"}
         assert await w.run_one()
 
     assert len(refused) == 100
+    assert recorder.of(PROGRESS_REFUSED, job_id=str(job_id), run_no=1)
     assert await statuses(sql, job_id) == {"fetch": "done"}
     assert (await job_row(sql, job_id))["progress"]["attempt"] == 2
 

@@ -16,7 +16,7 @@ from support.working import job_row, telling
 from wakeful import Fail, JobContext, Registry, Snooze, testing
 from wakeful.core.settings import DatabaseSettings
 from wakeful.store.database import Database, open_database
-from wakeful.telemetry.events import FLUSH_FAILED, JOB_FINISHED, JOB_LOST, RESULT_REPLACED
+from wakeful.telemetry.events import FLUSH_FAILED, JOB_DEDUPLICATED, JOB_FINISHED, JOB_LOST, RESULT_REPLACED
 from wakeful.telemetry.recorder import Recorder
 
 NAME = "under test"
@@ -79,6 +79,20 @@ async def test_a_finish_brings_its_follow_ups_and_alerts_along(db: ClonedDatabas
     assert await alerts(sql) == ["publish_failed:abc"]
     body = await sql.fetchval("select body from wakeful.alert_outbox where job_id = $1", job_id)
     assert body == '{"free": 0}'
+
+
+async def test_a_follow_up_whose_key_an_active_job_has_is_not_created_and_that_is_said(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    active = (await enqueue(sql, "OTHER", dedupe_key="k", queue="later")).job_id
+    job_id = (await enqueue(sql)).job_id
+    telemetry, recorder = telling()
+    async with testing.instance(db, registry=chain(dedupe_key="k"), telemetry=telemetry) as w:
+        while await status_of(sql, job_id) != "DONE":
+            assert await w.run_one()
+
+    assert await children(sql) == 0
+    assert recorder.of(JOB_DEDUPLICATED, job_id=str(active), job_type="BUILD", dedupe_key="k")
 
 
 @pytest.mark.parametrize("raised", [ValueError("no"), Fail("no"), Snooze(60)])

@@ -59,6 +59,14 @@ def test_what_is_emitted_is_in_the_catalogue_with_its_fields(path: Path) -> None
     assert strangers == []
 
 
+def test_what_is_in_the_catalogue_is_said_somewhere() -> None:
+    views = {"events.py", "meters.py", "health.py"}
+    trees = [ast.parse(path.read_text()) for path in python_files("daemon/wakeful") if path.name not in views]
+    said = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+    assert set(CONSTANTS) - said == set()
+
+
 @pytest.mark.parametrize("path", python_files("daemon/wakeful"), ids=shown)
 def test_nothing_is_logged_but_through_the_catalogue(path: Path) -> None:
     tree = ast.parse(path.read_text())

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from wakeful.core import backoff
-from wakeful.core.outcome import Done, ErrorEntry, Failed
+from wakeful.core import backoff, jsontext
+from wakeful.core.outcome import Done, ErrorEntry, Failed, FollowUp
 from wakeful.errors import DataRefused, OptionRefused, StoreBusy
 from wakeful.runtime.conclusion import Conclusion, Landing
 from wakeful.store import jobs as store
 from wakeful.store.database import Database, Transaction
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import FLUSH_SPLIT, RESULT_REPLACED
+from wakeful.telemetry.events import FLUSH_SPLIT, JOB_DEDUPLICATED, RESULT_REPLACED
 
 LOCK_SECONDS: Final = 0.2
 
@@ -62,13 +62,13 @@ async def flush_alone(flushing: Flushing, conclusion: Conclusion) -> Flushed:
     try:
         async with flushing.database.transaction(lock_timeout=LOCK_SECONDS) as transaction:
             landings = await _write_group(flushing, transaction, [conclusion])
-            if landings:
-                await _write_extras(transaction, conclusion)
+            hits = await _write_extras(transaction, conclusion) if landings else {}
     except StoreBusy:
         return Flushed(settled=[], again=[conclusion])
     except (OptionRefused, DataRefused) as error:
         return Flushed(settled=[], again=[_refused(flushing.telemetry, conclusion, error)])
     if landings:
+        _tell_hits(flushing.telemetry, hits)
         return Flushed(settled=[(conclusion, landings[conclusion.holding.key])], again=[])
     return await _judge(flushing, [conclusion])
 
@@ -132,12 +132,24 @@ async def _write_group(
     return {(job_id, one.claim): Landing(fate=one.status, delay=one.delay) for job_id, one in settled.items()}
 
 
-async def _write_extras(transaction: Transaction, conclusion: Conclusion) -> None:
+async def _write_extras(transaction: Transaction, conclusion: Conclusion) -> dict[UUID, FollowUp]:
+    """Write follow-up jobs and alerts; gives the follow-ups that were not created, by the active job with their key."""
     follow_ups, alerts = conclusion.extras
+    hits: dict[UUID, FollowUp] = {}
     for follow_up in follow_ups:
-        await store.enqueue_follow_up(transaction, follow_up)
+        active = await store.enqueue_follow_up(transaction, follow_up)
+        if active is not None:
+            hits[active] = follow_up
     for alert in alerts:
         await store.raise_alert(transaction, alert, conclusion.holding.job)
+    return hits
+
+
+def _tell_hits(telemetry: Telemetry, hits: Mapping[UUID, FollowUp]) -> None:
+    for job_id, follow_up in hits.items():
+        options = jsontext.loads(follow_up.options_text)
+        key = options.get("dedupe_key") if isinstance(options, dict) else None
+        telemetry.emit(JOB_DEDUPLICATED, job_id=str(job_id), job_type=follow_up.job_type, dedupe_key=key)
 
 
 def _grouped(batch: Sequence[Conclusion]) -> list[list[Conclusion]]:

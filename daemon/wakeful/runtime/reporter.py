@@ -19,6 +19,7 @@ from wakeful.errors import DataRefused, StoreUnavailable
 from wakeful.runtime.holdings import Holding
 from wakeful.store import jobs as store
 from wakeful.store.database import Database
+from wakeful.telemetry.events import PROGRESS_REFUSED
 
 MOST_TOGETHER: Final = 200
 KEPT_LINES: Final = 10_000
@@ -117,7 +118,21 @@ class Reporter:
             return
         for number, write in enumerate(batch):
             write.stored = number in stored
+            if not write.stored:
+                self._tell_refused(write.holding)
             write.answered.set()
+
+    def _tell_refused(self, holding: Holding) -> None:
+        job = holding.job
+        self._database.telemetry.emit(
+            PROGRESS_REFUSED,
+            job_id=str(job.job_id),
+            job_type=job.job_type,
+            queue=job.queue,
+            subject=job.subject,
+            run_no=job.run_no,
+            attempt=job.attempts,
+        )
 
     async def _write_one_by_one(self, batch: Sequence[_Write]) -> None:
         for write in batch:

@@ -193,11 +193,15 @@ async def mark_hot(database: Database, lanes: Sequence[int]) -> None:
     await database.fetch("mark_hot", lanes)
 
 
-async def enqueue_follow_up(runner: Runner, follow_up: FollowUp) -> None:
-    """Enqueue a job in the transaction that finishes its parent. Raises OptionRefused."""
-    await runner.fetch(
+async def enqueue_follow_up(runner: Runner, follow_up: FollowUp) -> UUID | None:
+    """Enqueue a job in the transaction that finishes its parent. Raises OptionRefused.
+
+    Gives the active job that has its dedupe key already, in whose favour none was created; None where it was.
+    """
+    (row,) = await runner.fetch(
         "enqueue_follow_up", follow_up.job_type, follow_up.payload_text, follow_up.options_text
     )
+    return None if row["created"] else row["job_id"]
 
 
 async def raise_alert(runner: Runner, alert: AlertRequest, job: Job) -> None:

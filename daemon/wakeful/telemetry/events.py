@@ -83,8 +83,6 @@ STATEMENT_RETRIED: Final = Event("statement.retried", "debug",
     "A statement lost a race in the server and runs again.", ("statement", "sqlstate"))
 MIGRATION_APPLIED: Final = Event("migration.applied", "info", "A migration was committed.",
     ("name", "seconds"))
-DATABASE_ADOPTED: Final = Event("database.adopted", "warning", "This copy of a database may be worked on.",
-    ("system",))
 LISTENER_CONNECTED: Final = Event("listener.connected", "info", "LISTEN works; jobs wake at once.",
     ("seconds",))
 LISTENER_LOST: Final = Event("listener.lost", "warning",
@@ -145,8 +143,6 @@ JOB_OVERLAPPED: Final = Event("job.overlapped", "warning",
 JOB_CANCEL_REQUESTED: Final = Event("job.cancel_requested", "info", "A running job was asked to end.", _JOB)
 PROGRESS_REFUSED: Final = Event("progress.refused", "warning", "Progress of a former claim was not stored.",
     _JOB)
-STEP_CHANGED: Final = Event("step.changed", "debug", "A step of a job changed its status.",
-    (*_JOB, "step", "status"))
 FLUSH_COMMITTED: Final = Event("flush.committed", "debug", "Outcomes were committed together.",
     ("jobs", "seconds"))
 FLUSH_FAILED: Final = Event("flush.failed", "warning", "Outcomes are kept and sent again.", ("jobs", "error"))
@@ -154,8 +150,6 @@ FLUSH_SPLIT: Final = Event("flush.split", "warning",
     "The database refused a value: the batch was split round it.", ("jobs", "error"))
 RESULT_REPLACED: Final = Event("result.replaced", "warning",
     "A result or error could not be stored; a stand-in was.", (*_JOB, "reason"))
-JOB_ENQUEUED: Final = Event("job.enqueued", "debug", "A job was created.",
-    ("job_id", "job_type", "queue", "subject"))
 JOB_DEDUPLICATED: Final = Event("job.deduplicated", "info",
     "An active job has this key already; none was created.", ("job_id", "job_type", "dedupe_key"))
 
@@ -173,8 +167,6 @@ RING_EMPTIED: Final = Event("ring.emptied", "info", "A slot of the finished jobs
     ("slot", "rows"))
 RING_REFUSED: Final = Event("ring.refused", "warning", "A slot can't be emptied yet; tried again.",
     ("slot", "reason"))
-QUEUE_PAUSED: Final = Event("queue.paused", "info", "A queue was paused.", ("queue", "by"))
-QUEUE_RESUMED: Final = Event("queue.resumed", "info", "A queue runs again.", ("queue", "by"))
 
 # Alerts on their way out.
 ALERT_OPENED: Final = Event("alert.opened", "info", "Something happened that people should hear of.",
