@@ -21,6 +21,7 @@ from wakeful import JobContext, Registry, testing
 from wakeful.runtime.lease import suspended_clock
 from wakeful.telemetry.events import (
     INSTANCE_REGISTERED,
+    JOB_CLAIMED,
     JOB_FINISHED,
     JOB_HANDED_BACK,
     JOB_RETRIED,
@@ -338,6 +339,33 @@ async def test_a_job_that_starts_while_all_are_interrupted_is_interrupted_too(
         with anyio.fail_after(10):
             assert await w.run_one()
     assert (await job_row(sql, job_id))["handed_back"] == 1
+
+
+async def test_jobs_that_wait_behind_a_slower_one_than_expected_go_back_unstarted(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    registry, go_on, started = Registry(), anyio.Event(), list[object]()
+
+    @registry.job("COLLECT")
+    async def collect(job: JobContext) -> None:
+        started.append(job.job_id)
+        await go_on.wait()
+
+    async with running(db, registry, settings=brisk(concurrency=1)) as one:
+        for _ in range(50):
+            one.parts.claiming.pace.ran("COLLECT", 0.001)
+        await sql.execute("select wakeful.pause('default')")
+        ids = [(await enqueue(sql)).job_id for _ in range(5)]
+        await sql.execute("select wakeful.resume('default')")
+        await one.recorder.seen(JOB_CLAIMED, job_id=str(ids[-1]))
+        owned = "select count(*) from wakeful.ready where owner is not null"
+        await eventually(lambda: sql.fetchval(owned), until=lambda count: count == 1)
+        rows = await sql.fetch("select attempts, handed_back from wakeful.ready where owner is null")
+        assert [tuple(row) for row in rows] == [(0, 0)] * 4
+        assert started == ids[:1]
+        go_on.set()
+        await all_ended(sql)
+    assert sorted(map(str, started)) == sorted(map(str, ids))
 
 
 async def test_the_lines_of_an_attempt_are_kept_and_bounded(db: ClonedDatabase, sql: Connection) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import anyio
-from anyio.from_thread import BlockingPortal
 
 from support.databases import ClonedDatabase
 from support.working import telling
+from wakeful import loops
 from wakeful.composition import Observed, Parts, compose
 from wakeful.core.outcome import HandedBack
 from wakeful.core.settings import (
-    DatabaseSettings,
     LeaseSettings,
     PollSettings,
     QueueSettings,
@@ -24,12 +23,10 @@ from wakeful.core.settings import (
 from wakeful.handlers.registry import Registry
 from wakeful.handlers.threads import open_threads
 from wakeful.handlers.trailing import run_trailing
-from wakeful.runtime.attempts import Overseeing, run_overseer
-from wakeful.runtime.beat import Beating, Heart, Pulse
-from wakeful.runtime.claimer import run_claimer
+from wakeful.runtime.attempts import run_overseer
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.membership import run_membership
-from wakeful.runtime.worker import Replacing, run_worker
+from wakeful.runtime.worker import run_worker
 from wakeful.store.database import open_database
 from wakeful.telemetry.health import Health
 from wakeful.telemetry.metrics import Metrics
@@ -69,7 +66,8 @@ async def running(
 ) -> AsyncIterator[Running]:
     """Run an instance until the block ends; then it claims nothing more, and its handlers are waited for."""
     dsn = db if isinstance(db, str) else db.dsn
-    chosen = replace(settings or brisk(), database=DatabaseSettings(dsn=dsn, connect_timeout=2.0))
+    chosen = settings or brisk()
+    chosen = replace(chosen, database=replace(chosen.database, dsn=dsn, connect_timeout=2.0))
     telemetry, recorder = telling()
     observed = Observed(telemetry=telemetry, health=Health(), metrics=Metrics())
     async with (
@@ -90,7 +88,7 @@ async def running(
 @asynccontextmanager
 async def _supported(parts: Parts, *, beat: bool) -> AsyncIterator[None]:
     over = anyio.Event()
-    async with anyio.create_task_group() as support, _beating(parts, beat=beat):
+    async with anyio.create_task_group() as support, loops.beating(parts) if beat else nullcontext():
         support.start_soon(parts.finisher.run, over)
         support.start_soon(parts.reporter.run, over)
         support.start_soon(run_trailing, parts.executing.trailing, over)
@@ -104,23 +102,11 @@ async def _supported(parts: Parts, *, beat: bool) -> AsyncIterator[None]:
 async def _working(parts: Parts) -> AsyncIterator[None]:
     quiet, overseen = anyio.Event(), anyio.Event()
     async with anyio.create_task_group() as work:
-        replacing = Replacing(
-            executing=parts.executing,
-            crew=parts.crew,
-            finisher=parts.finisher,
-            workers=work,
-            stuck_limit=parts.settings.worker.stuck_limit,
-        )
-        overseeing = Overseeing(
-            lease=parts.lease,
-            telemetry=parts.observed.telemetry,
-            replace=replacing.replace,
-            give_up=replacing.give_up,
-        )
-        work.start_soon(run_overseer, parts.attempts, overseeing, overseen)
+        work.start_soon(run_overseer, parts.attempts, loops.overseeing(parts, work), overseen)
         for _ in range(parts.settings.worker.concurrency):
             work.start_soon(run_worker, parts.executing, parts.crew, parts.finisher)
-        work.start_soon(_claim, parts, quiet)
+        for loop in (loops.claim, loops.promote, loops.put_back_stale):
+            work.start_soon(loop, parts, quiet)
         try:
             yield
         finally:
@@ -129,34 +115,3 @@ async def _working(parts: Parts) -> AsyncIterator[None]:
                 parts.finisher.submit(Conclusion(holding=holding, outcome=HandedBack(counted=False)))
         await parts.attempts.idle()
         overseen.set()
-
-
-async def _claim(parts: Parts, quiet: anyio.Event) -> None:
-    await run_claimer(parts.claiming, quiet, poll=parts.settings.poll, turned=lambda: None)
-
-
-@asynccontextmanager
-async def _beating(parts: Parts, *, beat: bool) -> AsyncIterator[None]:
-    if not beat:
-        yield
-        return
-    async with BlockingPortal() as portal:
-
-        def post(pulse: Pulse) -> None:
-            portal.start_task_soon(parts.membership.receive, pulse)
-
-        heart = Heart(
-            Beating(
-                settings=parts.settings.database,
-                interval=parts.settings.lease.beat,
-                lease=parts.lease,
-                holdings=parts.holdings,
-                telemetry=parts.observed.telemetry,
-                post=post,
-            )
-        )
-        heart.start()
-        try:
-            yield
-        finally:
-            heart.stop()
