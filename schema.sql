@@ -1197,10 +1197,10 @@ begin
 
     if notify then
         perform wakeful.notify_lanes(array(
-            select distinct i.lane_id from unnest(items) as i where i.fault is null and coalesce(i.run_after <= now(), true)));
+            select distinct i.lane_id from unnest(items) as i where i.fault is null and coalesce(i.run_after <= clock_timestamp(), true)));
         perform pg_notify('wakeful', '')
         where exists (select from unnest(items) as i
-                      where i.fault is null and i.run_after > now() and i.run_after < now() + interval '1 minute');
+                      where i.fault is null and i.run_after > clock_timestamp() and i.run_after < clock_timestamp() + interval '1 minute');
     end if;
     return query select s.* from unnest(settled) as s order by s.ordinal;
 end

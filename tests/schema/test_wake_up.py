@@ -107,6 +107,22 @@ async def test_a_job_due_soon_arms_the_timer_even_in_a_hot_lane(sql: Connection,
     assert await ear.heard() == [""]
 
 
+async def test_a_job_that_became_due_during_its_long_transaction_tells_its_lane(
+    sql: Connection, ear: Ear
+) -> None:
+    async with sql.transaction():
+        began, now = await sql.fetchrow("select now(), clock_timestamp()")  # type: ignore[misc]
+        assert now > began
+        await sql.fetch(
+            """select * from wakeful.enqueue_many(
+                   jsonb_build_array(jsonb_build_object('job_type', 'COLLECT', 'run_after', $1::timestamptz)))""",
+            now,
+        )
+        lane = await sql.fetchval("select lane_id from wakeful.ready")
+
+    assert await ear.heard() == [str(lane)]
+
+
 async def test_a_job_due_much_later_wakes_nobody(sql: Connection, ear: Ear) -> None:
     await enqueue(sql, run_after=await sql.fetchval("select now() + interval '1 hour'"))
 
