@@ -19,7 +19,6 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 SinkKind = Literal["log", "webhook"]
 
 MINUTE: Final = 60.0
-HOUR: Final = 3600.0
 DAY: Final = 86400.0
 
 

@@ -108,15 +108,15 @@ class Finisher:
                 continue
             batch = [self._together.popleft() for _ in range(min(len(self._together), MOST_TOGETHER))]
             if batch:
-                await self._attempt(batch, stop)
+                await self._attempt(batch)
 
     async def _write_alone(self, stop: anyio.Event) -> None:
         while self._unsettled or not stop.is_set():
             await self._bell_alone.wait(AGAIN_SECONDS if self._alone or stop.is_set() else None)
             for _ in range(len(self._alone)):
-                await self._attempt([self._alone.popleft()], stop)
+                await self._attempt([self._alone.popleft()])
 
-    async def _attempt(self, batch: Sequence[Conclusion], stop: anyio.Event) -> None:
+    async def _attempt(self, batch: Sequence[Conclusion]) -> None:
         began = time.monotonic()
         alone = batch[0].alone
         try:
