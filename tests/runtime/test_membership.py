@@ -12,6 +12,7 @@ from support.running import running
 from support.working import job_row
 from wakeful import JobContext, Registry, testing
 from wakeful.runtime.beat import Pulse
+from wakeful.store.statements import statements
 from wakeful.telemetry.events import (
     INSTANCE_DEPOSED,
     INSTANCE_REGISTERED,
@@ -19,6 +20,8 @@ from wakeful.telemetry.events import (
     JOB_LOST,
     JOB_STARTED,
 )
+
+RECLAIM = statements()["reclaim_jobs"]
 
 
 def registry_of_quick() -> Registry:
@@ -67,9 +70,12 @@ async def test_an_instance_that_was_taken_for_dead_stops_its_jobs_and_goes_on_as
         await one.recorder.seen(JOB_STARTED, job_id=str(job_id))
         former = one.instance_id
         await sql.execute("select wakeful.pause('default')")
-        # As after a stop of the whole machine: nothing beats while the others look.
-        await sql.execute("update wakeful.instance set beat_at = now() - interval '1 day', state = 'dead'")
-        await testing.reap(db)
+        # As after a stop of the whole machine: it is dead and its job is taken before it can look.
+        (holding,) = one.parts.holdings.snapshot()
+        async with sql.transaction():
+            await sql.execute("update wakeful.instance set state = 'dead'")
+            taken = await sql.fetch(RECLAIM, holding.lane_id, [holding.pos], former, None, None, 3)
+            assert len(taken) == 1
         deposed = await one.recorder.seen(INSTANCE_DEPOSED)
         assert (deposed["instance_id"], deposed["jobs"]) == (former, 1)
         await stopped.wait()
