@@ -5,9 +5,12 @@ Invariant: signals are held before anything else happens, so that none is lost h
 
 from __future__ import annotations
 
+import multiprocessing
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, TextIO
+from threading import Timer
+from typing import Any, Final, TextIO
 
 import anyio
 
@@ -18,15 +21,18 @@ from wakeful.core.settings import Settings
 from wakeful.core.text import only_member
 from wakeful.handlers.loading import load_registry
 from wakeful.handlers.registry import Registry
+from wakeful.runtime.watchdog import exit_hard
 from wakeful.starting import Options
 from wakeful.sturdy import sturdy_loop
-from wakeful.supervisor import live
+from wakeful.supervisor import EXIT_CRASH, live
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import CONFIG_LOADED
+from wakeful.telemetry.events import CONFIG_LOADED, THREAD_ABANDONED
 from wakeful.telemetry.health import Health
 from wakeful.telemetry.logging import configure_logging, log_subscriber
 from wakeful.telemetry.metrics import Metrics
 from wakeful.telemetry.redaction import Redactor
+
+LEAVING_SECONDS: Final = 2.0
 
 
 def observe(settings: Settings, *, stream: TextIO | None = None) -> Observed:
@@ -58,10 +64,24 @@ def run_process(configuration: Configuration, options: Options) -> int:
 async def run_until_stopped(
     settings: Settings, registry: Registry, observed: Observed, options: Options
 ) -> int:
-    """Watch the signals, and live. Raises ConfigError and SchemaMismatch."""
-    return await with_signals(
-        lambda shutdown: live(settings, registry, observed, shutdown, options), observed.telemetry
-    )
+    """Watch the signals, and live; the process ends soon after. Raises ConfigError and SchemaMismatch."""
+    try:
+        return await with_signals(
+            lambda shutdown: live(settings, registry, observed, shutdown, options), observed.telemetry
+        )
+    finally:
+        last_resort = Timer(LEAVING_SECONDS, _leave, (observed.telemetry,))
+        last_resort.daemon = True
+        last_resort.start()
+
+
+def _leave(telemetry: Telemetry) -> None:
+    """End the process: the interpreter would wait for threads and processes that handlers have left, for ever."""
+    main = threading.main_thread()
+    threads = [one.name for one in threading.enumerate() if one is not main and not one.daemon]
+    processes = [f"process {one.pid}" for one in multiprocessing.active_children()]
+    telemetry.emit(THREAD_ABANDONED, jobs=threads + processes)
+    exit_hard(EXIT_CRASH)
 
 
 async def with_signals(body: Callable[[Shutdown], Awaitable[int]], telemetry: Telemetry) -> int:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -160,3 +162,61 @@ async def poison(job: JobContext) -> object:
     scope.cancel()
     asyncio.get_running_loop().stop()
     return None
+
+
+@registry.job("probe.leaves_thread")
+async def leaves_thread(job: JobContext) -> None:
+    """Leave a thread behind that the interpreter waits for at its end."""
+    threading.Thread(target=_sleep_long, daemon=False).start()
+
+
+@registry.job("probe.leaves_executor")
+async def leaves_executor(job: JobContext) -> None:
+    """Leave a call in the event loop's executor, which the end of the loop waits for."""
+    asyncio.get_running_loop().run_in_executor(None, _sleep_long)
+
+
+@registry.job("probe.leaves_child")
+async def leaves_child(job: JobContext) -> None:
+    """Leave a process that the interpreter joins at its end."""
+    multiprocessing.get_context("fork").Process(target=_sleep_long, daemon=False).start()
+
+
+@registry.job("probe.forks")
+async def forks(job: JobContext) -> int:
+    return _fork(job)
+
+
+@registry.job("probe.forks_in_thread")
+def forks_in_thread(job: JobContext) -> int:
+    return _fork(job)
+
+
+def _fork(job: JobContext) -> int:
+    """Fork without exec; the copy ends as it was told, as if it were the handler. Gives its exit code."""
+    copy = os.fork()
+    if copy:
+        note(job, "END")
+        return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+    note(job, "COPY")
+    match job.payload["ending"]:
+        case "exit":
+            raise SystemExit(7)
+        case "raise":
+            raise RuntimeError("in the copy")
+        case _:
+            return 0
+
+
+def _sleep_long() -> None:
+    time.sleep(60)
+
+
+@registry.job("probe.stops_loop")
+async def stops_loop(job: JobContext) -> None:
+    """Stop the event loop from a thread that knows nothing of the attempt, and wait for what that does."""
+    note(job, "START")
+    loop = asyncio.get_running_loop()
+    threading.Thread(target=loop.call_soon_threadsafe, args=(loop.stop,), daemon=True).start()
+    await asyncio.sleep(0.1)
+    note(job, "END")

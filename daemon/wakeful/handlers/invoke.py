@@ -17,6 +17,7 @@ from functools import partial
 from wakeful.core.text import only_member
 from wakeful.errors import Directive, JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
 from wakeful.handlers.context import JobContext
+from wakeful.handlers.forks import ended_if_copy
 from wakeful.handlers.handler import Handler
 from wakeful.handlers.threads import ThreadPool
 
@@ -44,7 +45,8 @@ async def invoke(handler: Handler, job: JobContext, payload: object, threads: Th
     """Call a handler with its bound payload, on the loop or in a thread, inside its registry's hook. Never raises."""
     call = _Once(partial(_call, handler, job, payload, threads))
     try:
-        value = await (call() if handler.around is None else handler.around(job, call))
+        with ended_if_copy():
+            value = await (call() if handler.around is None else handler.around(job, call))
         _refuse_awaitable(value)
     except BaseException as error:  # noqa: BLE001 -- R8: sys.exit() in a handler is a failed attempt, no more
         return Raised(_meant(error))

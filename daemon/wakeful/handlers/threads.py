@@ -20,6 +20,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from wakeful.handlers.bridge import Bridge
+from wakeful.handlers.forks import ended_if_copy
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class _Run:
 class ThreadPool:
     """At most `limit` calls at once, and as many threads; made by `open_threads`, used on that loop only."""
 
-    __slots__ = ("_closed", "_free", "_idle", "_limit", "_runs", "_stuck_limit", "_threads", "bridge")
+    __slots__ = ("_carried", "_closed", "_free", "_idle", "_limit", "_runs", "_stuck_limit", "_threads", "bridge")
 
     def __init__(self, bridge: Bridge, *, limit: int, stuck_limit: int) -> None:
         self.bridge = bridge
@@ -59,6 +60,7 @@ class ThreadPool:
         self._free = anyio.Semaphore(limit)
         self._idle: list[SimpleQueue[_Run | None]] = []
         self._runs: dict[_Run, None] = {}
+        self._carried: set[str] = set()
         self._threads = 0
         self._closed = False
 
@@ -68,13 +70,19 @@ class ThreadPool:
         run = _Run(label=label, call=call, context=contextvars.copy_context())
         try:
             self._hand_over(run)
+            self._carried.add(label)
             await run.finished.wait()
         finally:
+            self._carried.discard(label)
             if not run.finished.is_set():
                 self._give_up(run)
         ended: Ended[T] | None = run.ended  # type: ignore[assignment]
         assert ended is not None
         return ended
+
+    def carries(self, label: str) -> bool:
+        """Whether the call of this label is in a thread: it waits for none, and its answer is not yet taken."""
+        return label in self._carried
 
     def give_up(self, label: str) -> bool:
         """Count the call of this label as stuck; True where its place was given away, False past the bound or gone."""
@@ -174,6 +182,7 @@ def _serve_one(
 
 def _answer(call: Callable[[], object]) -> Ended[object]:
     try:
-        return Ended(value=call())
+        with ended_if_copy():
+            return Ended(value=call())
     except BaseException as error:  # noqa: BLE001 -- sys.exit() in a handler may not end its thread, let alone the daemon
         return Ended(raised=error)

@@ -1,0 +1,43 @@
+"""The end of a forked copy: a handler that forks makes a second daemon, unless its copy ends where the handler does.
+
+Invariant: where a handler's call ends in another process than it began in, that process ends at once, as its handler
+would have ended it: nothing of the daemon's runs there, and nothing is written on connections that both have.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+FAILED: Final = 1
+
+
+@contextmanager
+def ended_if_copy() -> Iterator[None]:
+    """End this process, if the block forked it off."""
+    born, raised = os.getpid(), None
+    try:
+        yield
+    except BaseException as error:
+        raised = error
+        raise
+    finally:
+        if os.getpid() != born:
+            os._exit(_exit_code(raised))
+
+
+def _exit_code(raised: BaseException | None) -> int:
+    """Give what the interpreter would have: a copy that was told to `sys.exit()` ends with that code."""
+    if raised is None:
+        return 0
+    if isinstance(raised, SystemExit) and (raised.code is None or isinstance(raised.code, int)):
+        return (raised.code or 0) & 0xFF
+    os.write(
+        2,
+        f"wakeful: a forked copy of a handler ended with {type(raised).__name__}\n".encode(
+            "ascii", "replace"
+        ),
+    )
+    return FAILED

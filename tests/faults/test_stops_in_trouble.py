@@ -1,0 +1,104 @@
+"""A stop while something stands in its way: locked tables, threads left behind, a forked copy. It ends all the same."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from support.databases import ClonedDatabase, Connection
+from support.process import entries, running_daemon
+
+QUICK = {
+    "drain.grace": "1s",
+    "drain.interrupt": "1s",
+    "poll.min": "50ms",
+    "poll.max": "100ms",
+    "reaper.interval": "100ms",
+}
+# The grace, the interruption, and a few writes that are given up after a second or two: far from a statement time-out.
+LONGEST_STOP_SECONDS = 15.0
+LOCK = """
+begin;
+lock table wakeful.instance, wakeful.ready, wakeful.scheduled, wakeful.duty in access exclusive mode
+"""
+
+
+async def enqueue(sql: Connection, job_type: str, **payload: object) -> str:
+    found = await sql.fetchval(
+        "select job_id::text from wakeful.enqueue($1, $2, max_attempts => 1)", job_type, json.dumps(payload)
+    )
+    return str(found)
+
+
+async def test_a_stop_waits_for_no_lock_on_the_tables(db: ClonedDatabase, sql: Connection) -> None:
+    with running_daemon(db.dsn, settings=QUICK) as daemon:
+        daemon.wait_for("daemon.started")
+        await sql.execute(LOCK)
+        await waiting_for_locks(db, least=2)
+        began = time.monotonic()
+        daemon.send(signal.SIGTERM)
+
+        assert daemon.exit_code(timeout=60) == 0
+        assert time.monotonic() - began < LONGEST_STOP_SECONDS
+
+
+async def test_a_stop_at_the_start_waits_for_no_lock_on_the_tables(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await sql.execute(LOCK)
+    with running_daemon(db.dsn, settings=QUICK) as daemon:
+        await waiting_for_locks(db, least=1)
+        began = time.monotonic()
+        daemon.send(signal.SIGTERM)
+
+        assert daemon.exit_code(timeout=60) == 0
+        assert time.monotonic() - began < LONGEST_STOP_SECONDS
+
+
+@pytest.mark.parametrize("probe", ["probe.leaves_thread", "probe.leaves_executor", "probe.leaves_child"])
+async def test_what_a_handler_leaves_running_does_not_keep_the_process(
+    db: ClonedDatabase, sql: Connection, probe: str
+) -> None:
+    job_id = await enqueue(sql, probe)
+    with running_daemon(db.dsn, settings=QUICK) as daemon:
+        daemon.wait_for("job.finished", job_id=job_id)
+        daemon.send(signal.SIGTERM)
+
+        assert daemon.exit_code(timeout=LONGEST_STOP_SECONDS) == 1
+        assert daemon.events("daemon.stopped")
+        assert daemon.events("thread.abandoned")
+
+
+@pytest.mark.parametrize("probe", ["probe.forks", "probe.forks_in_thread"])
+@pytest.mark.parametrize("ending", ["return", "exit", "raise"])
+async def test_a_forked_copy_never_goes_on_as_a_daemon(
+    db: ClonedDatabase, sql: Connection, tmp_path: Path, probe: str, ending: str
+) -> None:
+    ledger = tmp_path / "ledger"
+    with running_daemon(db.dsn, settings=QUICK, ledger=ledger) as daemon:
+        daemon.wait_for("daemon.started")
+        beside = await enqueue(sql, "probe.sleep", seconds=1)
+        daemon.wait_for("job.started", job_id=beside)
+        forking = await enqueue(sql, probe, ending=ending)
+        for job_id in (forking, beside, await enqueue(sql, "probe.ok")):
+            daemon.wait_for("job.finished", job_id=job_id)
+        daemon.send(signal.SIGTERM)
+        assert daemon.exit_code() == 0
+    assert {entry["pid"] for entry in entries(ledger) if entry["what"] == "END"} == {daemon.pid}
+    result = await sql.fetchval("select result::text from wakeful.jobs where job_id = $1::uuid", forking)
+    assert json.loads(result) == {"return": 0, "exit": 7, "raise": 1}[ending]
+
+
+async def waiting_for_locks(db: ClonedDatabase, *, least: int) -> None:
+    """Wait until at least so many statements of the daemon wait for a lock."""
+    watching = await db.connect(application="watching")
+    waiting = 0
+    while waiting < least:
+        waiting = await watching.fetchval(
+            "select count(*) from pg_stat_activity where datname = current_database()"
+            " and application_name like 'wakeful%' and wait_event_type = 'Lock'"
+        )
