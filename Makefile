@@ -34,7 +34,7 @@ lint-format: setup-dev
 	$(PYTHON_IN_VENV) -m ruff format --check .
 
 lint-types: setup-dev
-	$(PYTHON_IN_VENV) -m mypy daemon/wakeful tests examples
+	$(PYTHON_IN_VENV) -m mypy daemon/wakeful tests examples bench
 
 lint-imports: setup-dev
 	.venv/bin/lint-imports --no-logo
