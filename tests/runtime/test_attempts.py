@@ -70,6 +70,7 @@ class Office:
             on_loop=on_loop,
             deadline=self.now + deadline,
             grace=deadline,
+            in_thread=lambda _label: not on_loop,
         )
         self.attempts.begin(attempt)
         return attempt

@@ -18,7 +18,42 @@ from support.factories import enqueue, status_of
 from support.running import brisk, running
 from support.working import job_row
 from wakeful import JobContext, Registry, testing
-from wakeful.telemetry.events import JOB_FINISHED, JOB_OVERLAPPED, JOB_RETRIED, JOB_STUCK, JOB_UNSTUCK
+from wakeful.telemetry.events import (
+    JOB_FINISHED,
+    JOB_OVERLAPPED,
+    JOB_RETRIED,
+    JOB_STARTED,
+    JOB_STUCK,
+    JOB_UNSTUCK,
+)
+
+
+async def test_a_job_that_still_waits_for_a_thread_at_its_deadline_is_never_started(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    registry, release, started = Registry(), threading.Event(), list[object]()
+
+    @registry.job("HOLD", deadline=60)
+    def hold(job: JobContext) -> None:
+        release.wait(60)
+
+    @registry.job("LATE", deadline=0.2, backoff=lambda attempt: 600)
+    def late(job: JobContext) -> None:
+        started.append(job.job_id)
+
+    async with running(db, registry, settings=brisk(concurrency=2, threads=1)) as one:
+        try:
+            holding = (await enqueue(sql, "HOLD")).job_id
+            await one.recorder.seen(JOB_STARTED, job_id=str(holding))
+            await eventually(looked(lambda: one.parts.executing.threads.running))
+            waiting = (await enqueue(sql, "LATE")).job_id
+            await one.recorder.seen(JOB_RETRIED, job_id=str(waiting))
+        finally:
+            release.set()
+        await one.recorder.seen(JOB_FINISHED, job_id=str(holding))
+
+    assert started == []
+    assert not one.recorder.of(JOB_STUCK)
 
 
 async def test_a_handler_that_hangs_is_cancelled_at_its_deadline_and_the_worker_is_free_again(

@@ -51,7 +51,17 @@ class _Run:
 class ThreadPool:
     """At most `limit` calls at once, and as many threads; made by `open_threads`, used on that loop only."""
 
-    __slots__ = ("_carried", "_closed", "_free", "_idle", "_limit", "_runs", "_stuck_limit", "_threads", "bridge")
+    __slots__ = (
+        "_carried",
+        "_closed",
+        "_free",
+        "_idle",
+        "_limit",
+        "_runs",
+        "_stuck_limit",
+        "_threads",
+        "bridge",
+    )
 
     def __init__(self, bridge: Bridge, *, limit: int, stuck_limit: int) -> None:
         self.bridge = bridge

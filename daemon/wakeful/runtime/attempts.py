@@ -32,7 +32,10 @@ AGAIN_SECONDS: Final = 0.5
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Attempt:
-    """One running attempt. Monotonic seconds; `asked` is when its stop was first asked for."""
+    """One running attempt. Monotonic seconds; `asked` is when its stop was first asked for.
+
+    `in_thread`: whether its code is in a thread now, and not on the loop (a hook) or waiting for a thread.
+    """
 
     holding: Holding
     control: AttemptControl
@@ -40,6 +43,7 @@ class Attempt:
     on_loop: bool
     deadline: float
     grace: float
+    in_thread: Callable[[str], bool] = lambda _label: False
     landed: Callable[[Landing], None] | None = None
     asked: float | None = None
     delivered: float = 0.0
@@ -125,7 +129,7 @@ def ask(attempt: Attempt, reason: StopReason) -> None:
 def deliver(attempt: Attempt) -> None:
     """Cancel what the handler waits for. A thread can't be cancelled: it looks at `job.cancelled`."""
     attempt.delivered = time.monotonic()
-    if attempt.on_loop:
+    if not attempt.in_thread(attempt.label):
         attempt.task.cancel()
 
 
@@ -164,7 +168,7 @@ def _press(attempt: Attempt, overseeing: Overseeing, *, at: float) -> None:
         _tell(overseeing.telemetry, JOB_STUCK, attempt, over_seconds=round(over, 1), kind=kind)
     if attempt.stuck and not attempt.replaced:
         attempt.replaced = overseeing.replace(attempt)
-    if attempt.on_loop and at - attempt.delivered >= AGAIN_SECONDS:
+    if at - attempt.delivered >= AGAIN_SECONDS:
         deliver(attempt)
     if over >= attempt.grace and not attempt.given_up:
         attempt.given_up = True

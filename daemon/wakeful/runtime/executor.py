@@ -80,6 +80,7 @@ def _begin(
         on_loop=prepared.handler.runs_on_loop,
         deadline=holding.started + seconds,
         grace=seconds,
+        in_thread=executing.threads.carries,
         landed=landed,
     )
     executing.attempts.begin(attempt)
