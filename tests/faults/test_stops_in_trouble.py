@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from support.databases import ClonedDatabase, Connection
+from support.eventually import eventually
 from support.process import entries, running_daemon
 
 QUICK = {
@@ -21,6 +23,17 @@ QUICK = {
 }
 # The grace, the interruption, and a few writes that are given up after a second or two: far from a statement time-out.
 LONGEST_STOP_SECONDS = 15.0
+# Runs the rest of its line with a pipe of one page as both streams, whose other end is held open and never read.
+_UNREAD = """
+import fcntl, os, sys
+read, write = os.pipe()
+fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+os.set_inheritable(read, True)
+os.dup2(write, 1)
+os.dup2(write, 2)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+UNREAD = (sys.executable, "-c", _UNREAD)
 LOCK = """
 begin;
 lock table wakeful.instance, wakeful.ready, wakeful.scheduled, wakeful.duty in access exclusive mode
@@ -91,6 +104,20 @@ async def test_a_forked_copy_never_goes_on_as_a_daemon(
     assert {entry["pid"] for entry in entries(ledger) if entry["what"] == "END"} == {daemon.pid}
     result = await sql.fetchval("select result::text from wakeful.jobs where job_id = $1::uuid", forking)
     assert json.loads(result) == {"return": 0, "exit": 7, "raise": 1}[ending]
+
+
+async def test_a_log_that_nobody_reads_stops_neither_jobs_nor_the_stop(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    with running_daemon(db.dsn, settings=QUICK, around=UNREAD) as daemon:
+        jobs = [await enqueue(sql, "probe.ok") for _ in range(200)]
+
+        async def done() -> int:
+            return int(await sql.fetchval("select count(*) from wakeful.jobs where status = 'DONE'"))
+
+        await eventually(done, until=lambda n: n == len(jobs), timeout=60)
+        daemon.send(signal.SIGTERM)
+        assert daemon.exit_code() == 0
 
 
 async def waiting_for_locks(db: ClonedDatabase, *, least: int) -> None:

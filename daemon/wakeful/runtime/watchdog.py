@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,14 +32,33 @@ LOOK_SECONDS: Final = 0.25
 PULSE_SECONDS: Final = 0.1
 BLOCKED_SECONDS: Final = 1.0
 STACK_LIMIT: Final = 30
+LAST_WORDS_SECONDS: Final = 0.5
 EXIT_CODE: Final = 1
 
 
 def exit_hard(code: int) -> None:
     """End the process at once; leases run out and other instances take the jobs."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _try_briefly(_flush)
     os._exit(code)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
+def _try_briefly(call: Callable[[], None]) -> None:
+    """Call what may wait for ever for a pipe that nobody reads, and may fail; nothing depends on it."""
+
+    def attempt() -> None:
+        with suppress(AttributeError, OSError, ValueError, RuntimeError):
+            call()
+
+    with suppress(RuntimeError):  # no thread can be started any more
+        trying = threading.Thread(target=attempt, daemon=True)
+        trying.start()
+        trying.join(LAST_WORDS_SECONDS)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,5 +143,5 @@ class Watchdog:
     def _end(self, attempts: list[Attempt], seconds: float) -> None:
         jobs = [f"{one.holding.job.job_type} {one.job_id}" for one in attempts]
         self.telemetry.emit(LOOP_STALLED, jobs=jobs, seconds=round(seconds, 1), stack=self._stack())
-        faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
+        _try_briefly(lambda: faulthandler.dump_traceback(all_threads=True))
         self.die(EXIT_CODE)

@@ -57,6 +57,8 @@ DAEMON_CRASHED: Final = Event("daemon.crashed", "critical", "A part failed as it
     ("error",))
 EXIT_REFUSED: Final = Event("exit.refused", "warning",
     "A handler's task or callback tried to end the process; it ended itself only.", ("error",))
+LOG_DROPPED: Final = Event("log.dropped", "warning",
+    "Nobody read the log for a while, and its pipe was full: so many lines were not written.", ("lines",))
 THREAD_ABANDONED: Final = Event("thread.abandoned", "critical",
     "Threads of handlers would not end; the process exits hard with 1.", ("jobs",))
 RESOURCES_OPENED: Final = Event("resources.opened", "info", "The handlers' lifespan was entered.",

@@ -23,10 +23,11 @@ from structlog.types import EventDict, WrappedLogger
 
 from wakeful.core.settings import LogSettings
 from wakeful.core.text import describe_exception
-from wakeful.telemetry.events import Event
+from wakeful.telemetry.events import LOG_DROPPED, Event
 from wakeful.telemetry.job_log import JOB_LOGGER, keep_line_of_current_attempt
 from wakeful.telemetry.lines import HEAD, plain, to_json, to_text
 from wakeful.telemetry.redaction import Redactor
+from wakeful.telemetry.writing import LineWriter
 
 EVENT_LOGGER: Final = "wakeful"
 
@@ -94,7 +95,7 @@ class LineHandler(logging.Handler):
     def __init__(self, stream: TextIO, redactor: Redactor, *, as_text: bool) -> None:
         super().__init__()
         self.addFilter(_is_worth_a_line)
-        self._stream = stream
+        self._writer = LineWriter(stream)
         self._redactor = redactor
         self._as_text = as_text
         self._coloured = as_text and _is_terminal(stream) and "NO_COLOR" not in os.environ
@@ -103,10 +104,18 @@ class LineHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record; one that can't be written is dropped, since there is nowhere to say so."""
         try:
-            self._stream.write(self._rendered(record) + "\n")
-            self._stream.flush()
+            written = self._writer.write(self._rendered(record))
+            if written and self._writer.dropped:
+                self._tell_dropped()
         except Exception:  # noqa: BLE001 - a closed pipe, a full disk, a record that breaks its reader
             return
+
+    def _tell_dropped(self) -> None:
+        fields = {"fields": {"lines": self._writer.dropped}, "name": EVENT_LOGGER}
+        level = _NUMBERS[LOG_DROPPED.level]
+        told = logging.makeLogRecord({"msg": LOG_DROPPED.name, "levelno": level, **fields})
+        if self._writer.write(self._rendered(told)):
+            self._writer.dropped = 0
 
     def _rendered(self, record: logging.LogRecord) -> str:
         line = self._line(record)
