@@ -179,3 +179,26 @@ async def test_it_ends_though_the_database_is_away(db: ClonedDatabase, sql: Conn
                 await anyio.wait_all_tasks_blocked()
                 stop.set()
         proxy.set(Mode.PASS)
+
+
+async def test_at_its_end_nobody_is_left_waiting(db: ClonedDatabase, sql: Connection, proxy: Proxy) -> None:
+    async with desk(proxy.dsn(db.name), run=False) as (reporter, claimer):
+        (holding,) = await holdings(sql, claimer, 1)
+        proxy.set(Mode.REFUSE)
+        proxy.reset()
+        stop, told = anyio.Event(), []
+
+        async def write() -> None:
+            with pytest.raises(StoreUnavailable):
+                await reporter.write(holding, document("too late"))
+            told.append(True)
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as group:
+                for _ in range(2):  # the second waits behind the first, since they are of one job
+                    group.start_soon(write)
+                group.start_soon(reporter.run, stop)
+                stop.set()
+            await write()
+        assert told == [True] * 3
+        proxy.set(Mode.PASS)

@@ -23,6 +23,7 @@ from wakeful.telemetry.events import PROGRESS_REFUSED
 
 MOST_TOGETHER: Final = 200
 KEPT_LINES: Final = 10_000
+_ENDED: Final = "progress is written no more: the process is ending"
 
 LogLine = tuple[UUID, int, int, datetime, str, str]
 
@@ -44,12 +45,15 @@ class Reporter:
         self._writes: list[_Write] = []
         self._lines: list[LogLine] = []
         self._bell = Wakeup()
+        self._ended = False
 
     async def write(self, holding: Holding, document: str) -> bool:
         """Store a progress document; True once it is committed, False when the claim does not hold any more.
 
         Raises StoreUnavailable where the database did not answer.
         """
+        if self._ended:
+            raise StoreUnavailable(_ENDED)
         write = _Write(holding=holding, document=document)
         self._writes.append(write)
         self._bell.ring()
@@ -69,13 +73,24 @@ class Reporter:
             self._bell.ring()
 
     async def run(self, stop: anyio.Event) -> None:
-        """Write until `stop` is set, and then what is left, once."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(ring_when_set, self._bell, stop)
-            while not stop.is_set():
-                await self._bell.wait()
-                await self._write_all(stop)
-            group.cancel_scope.cancel()
+        """Write until `stop` is set, and then what is left, once. After that every write is answered with a no."""
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(ring_when_set, self._bell, stop)
+                while not stop.is_set():
+                    await self._bell.wait()
+                    await self._write_all(stop)
+                group.cancel_scope.cancel()
+        finally:
+            self._refuse_the_rest()
+
+    def _refuse_the_rest(self) -> None:
+        """Let nobody wait for an answer that never comes: who waits is shielded, and would hold up the end for ever."""
+        self._ended = True
+        for write in self._writes:
+            write.failed = StoreUnavailable(_ENDED)
+            write.answered.set()
+        self._writes.clear()
 
     async def _write_all(self, stop: anyio.Event) -> None:
         while self._writes or self._lines:
