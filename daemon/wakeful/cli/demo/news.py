@@ -32,19 +32,16 @@ class News:
 
     def __init__(self) -> None:
         self._waiting: deque[Entry] = deque()
+        self._is_away = False
         self.alerts = 0
 
     def on_event(self, event: Event, fields: Fields) -> None:
         """Hear of an event; one that nobody needs to see is passed over."""
         tell = _TOLD.get(event.name)
-        if tell is not None:
+        if tell is not None and self._is_new(event):
             self._waiting.append(tell(fields))
         if event in (ALERT_TOLD, ALERT_FOLDED):
             self.alerts += 1
-
-    def add(self, entry: Entry) -> None:
-        """Tell something of our own with the next ones."""
-        self._waiting.append(entry)
 
     def take(self) -> list[Entry]:
         """Give what came since the last call."""
@@ -52,6 +49,13 @@ class News:
         while self._waiting:
             taken.append(self._waiting.popleft())
         return taken
+
+    def _is_new(self, event: Event) -> bool:
+        """Whether this has not been told: the demo's own connections meet an outage as well as the daemon's."""
+        if event not in (DATABASE_LOST, DATABASE_RESTORED):
+            return True
+        was_away, self._is_away = self._is_away, event is DATABASE_LOST
+        return was_away != self._is_away
 
 
 def _alert(fields: Fields) -> Entry:
