@@ -140,7 +140,7 @@ def compose(
         finisher=finisher,
         reporter=executing.reporter,
         executing=executing,
-        claiming=_claiming(scope_of(settings, registry), executing, hot, crew, holdings, bells, gate),
+        claiming=_claiming(scope_of(settings, registry), executing, hot, crew, finisher, bells, gate),
         membership=_membership(settings, registry, executing, upkeep, crew, holdings, bells),
         watchdog=Watchdog(attempts=attempts, lease=lease, telemetry=telemetry, health=observed.health),
         duties=duties_of(settings, upkeep, clock),
@@ -159,21 +159,21 @@ def _claiming(
     executing: Executing,
     hot: Database,
     crew: Crew,
-    holdings: Holdings,
+    finisher: Finisher,
     bells: Bells,
     gate: Gate,
 ) -> Claiming:
     return Claiming(
         database=hot,
         crew=crew,
-        holdings=holdings,
+        holdings=finisher.holdings,
         lease=executing.lease,
         scope=scope,
         pace=executing.pace,
         bell=bells.claimer,
         telemetry=executing.telemetry,
         give_back=lambda one: executing.submit(Conclusion(holding=one, outcome=HandedBack(counted=False))),
-        is_open=lambda: gate.open,
+        is_open=lambda: gate.open and not finisher.crowded,
     )
 
 

@@ -301,7 +301,7 @@ async def test_a_doubtful_claim_that_commits_late_is_given_back_then(
     await fill(sql, 1)
     async with hall(db) as h:
         (lane,) = await h.claimer.lanes()
-        h.claiming.holdings.doubt(lane.lane_id, 4711, until=time.monotonic() + 120)
+        h.claiming.holdings.doubt(lane.lane_id, 4711, first=0, until=time.monotonic() + 120)
         h.claiming.is_open = lambda: True
         await sql.execute("select wakeful.pause('default')")
         assert await h.round() == 0
@@ -318,7 +318,7 @@ async def test_a_doubtful_claim_that_commits_late_is_given_back_then(
 
 async def test_a_doubt_is_not_asked_about_in_every_round(db: ClonedDatabase, sql: Connection) -> None:
     async with hall(db) as h:
-        h.claiming.holdings.doubt(1, 4711, until=time.monotonic() + 120)
+        h.claiming.holdings.doubt(1, 4711, first=0, until=time.monotonic() + 120)
         await h.round()
         assert h.claiming.holdings.doubts() == []
         assert len(h.claiming.holdings._doubts) == 1

@@ -254,6 +254,22 @@ async def test_a_job_that_lost_its_owner_twice_waits_in_a_lane_of_suspects(
         assert lane.lane_id != claimed.job.lane_id
 
 
+async def test_a_row_that_is_locked_while_a_claim_is_given_back_is_counted_not_forgotten(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    for _ in range(2):
+        await enqueue(sql)
+    async with claimer_on(db) as claimer:
+        (lane,) = await claimer.lanes()
+        doubtful = await claimer.claim(limit=2, lane=lane.lane_id)
+        token = doubtful[0].job.claim
+
+        async with sql.transaction():
+            await sql.execute("select wakeful.cancel($1)", doubtful[0].job.job_id)
+            assert await store.release_claim(claimer.database, lane.lane_id, token, first=lane.pos) == (1, 1)
+        assert await store.release_claim(claimer.database, lane.lane_id, token, first=lane.pos) == (1, 0)
+
+
 async def test_a_claim_with_a_lost_reply_is_given_back_whole_and_charges_no_attempt(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -265,8 +281,8 @@ async def test_a_claim_with_a_lost_reply_is_given_back_whole_and_charges_no_atte
         doubtful = await claimer.claim(limit=2, lane=lane.lane_id)
 
         token = doubtful[0].job.claim
-        assert await store.release_claim(claimer.database, lane.lane_id, token) == 2
-        assert await store.release_claim(claimer.database, lane.lane_id, token) == 0
+        assert await store.release_claim(claimer.database, lane.lane_id, token, first=lane.pos) == (2, 0)
+        assert await store.release_claim(claimer.database, lane.lane_id, token, first=lane.pos) == (0, 0)
 
         rows = await sql.fetch("select * from wakeful.ready order by pos")
         assert [row["owner"] for row in rows] == [claimer.owner.instance_id, None, None]

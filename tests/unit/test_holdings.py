@@ -53,8 +53,8 @@ def test_a_suspect_is_known_until_its_end_is_written() -> None:
 
 def test_a_doubt_is_kept_until_its_claim_can_not_commit_any_more() -> None:
     holdings = Holdings()
-    holdings.doubt(7, 11, until=time.monotonic() + 60)
-    holdings.doubt(7, 12, until=time.monotonic() - 1)
+    holdings.doubt(7, 11, first=1, until=time.monotonic() + 60)
+    holdings.doubt(7, 12, first=1, until=time.monotonic() - 1)
 
     (doubt,) = holdings.doubts()
     assert (doubt.lane_id, doubt.token) == (7, 11)
@@ -79,7 +79,7 @@ def test_the_beat_reads_in_its_thread_while_the_loop_writes() -> None:
     for number in range(3000):
         held = [make_holding(), make_holding()]
         holdings.add(held)
-        holdings.doubt(1, number, until=0.0)
+        holdings.doubt(1, number, first=1, until=0.0)
         for one in held:
             holdings.drop(one)
     stop.set()

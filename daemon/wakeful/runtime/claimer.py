@@ -192,7 +192,8 @@ async def claim_lane(claiming: Claiming, owner: Owner, lane: Lane, limit: int) -
             claiming.database, lane.lane_id, limit, owner=owner.pair, token=token, hurried=hurried
         )
     except StoreUnavailable:
-        claiming.holdings.doubt(lane.lane_id, token, until=time.monotonic() + DOUBT_SECONDS)
+        until = time.monotonic() + DOUBT_SECONDS
+        claiming.holdings.doubt(lane.lane_id, token, first=lane.pos, until=until)
         raise
     holdings = [_holding(claiming, lane, one) for one in claimed]
     claiming.holdings.add(holdings)
@@ -208,7 +209,10 @@ async def claim_lane(claiming: Claiming, owner: Owner, lane: Lane, limit: int) -
 async def release_doubts(claiming: Claiming) -> None:
     """Give back what claims with lost replies took; asked again until such a claim can't commit any more."""
     for doubt in claiming.holdings.doubts():
-        if await store.release_claim(claiming.database, doubt.lane_id, doubt.token):
+        released, locked = await store.release_claim(
+            claiming.database, doubt.lane_id, doubt.token, first=doubt.first
+        )
+        if released and not locked:
             claiming.holdings.resolve(doubt)  # a token is one statement's: it took nothing else
 
 

@@ -46,7 +46,7 @@ class Finisher:
         self, flushing: Flushing, holdings: Holdings, *, on_death: Callable[[], None] = lambda: None
     ) -> None:
         self._flushing = flushing
-        self._holdings = holdings
+        self.holdings = holdings
         self._on_death = on_death
         self._together: deque[Conclusion] = deque()
         self._alone: deque[Conclusion] = deque()
@@ -134,7 +134,7 @@ class Finisher:
     def _settle(self, flushed: Flushed, *, alone: bool) -> None:
         for conclusion, landing in flushed.settled:
             self._unsettled -= 1
-            self._holdings.drop(conclusion.holding)
+            self.holdings.drop(conclusion.holding)
             self._tell(conclusion, landing)
             if conclusion.landed is not None:
                 conclusion.landed(landing)

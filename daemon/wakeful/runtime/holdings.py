@@ -67,10 +67,14 @@ class Holding:
 
 @dataclass(slots=True, kw_only=True)
 class Doubt:
-    """A claim whose reply was lost: what it took, if anything, is given back until `until`; asked at `ask_at`."""
+    """A claim whose reply was lost: what it took, if anything, is given back until `until`; asked at `ask_at`.
+
+    It can have taken nothing before the position `first`.
+    """
 
     lane_id: int
     token: int
+    first: int
     until: float
     ask_at: float = 0.0
 
@@ -110,10 +114,10 @@ class Holdings:
         """Whether a job that lost its owner twice is held: an instance runs one of them at a time (I11)."""
         return any(one.suspect for one in self.snapshot())
 
-    def doubt(self, lane_id: int, token: int, *, until: float) -> None:
+    def doubt(self, lane_id: int, token: int, *, first: int, until: float) -> None:
         """Note that the reply to a claim was lost."""
         with self._lock:
-            self._doubts[token] = Doubt(lane_id=lane_id, token=token, until=until)
+            self._doubts[token] = Doubt(lane_id=lane_id, token=token, first=first, until=until)
 
     def doubts(self) -> list[Doubt]:
         """Claims with lost replies that are to be given back now; each again after a while, should it commit late."""

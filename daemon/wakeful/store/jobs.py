@@ -27,9 +27,10 @@ Runner = Database | Transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A lane with something to claim; `waiting` is how long its first job has been due, in seconds."""
+    """A lane with something to claim: its first job is at `pos` and has been due for `waiting` seconds."""
 
     lane_id: int
+    pos: int
     job_type: str
     queue: str
     priority: str
@@ -112,6 +113,7 @@ async def find_lanes(
     return [
         Lane(
             lane_id=row["lane_id"],
+            pos=row["pos"],
             job_type=row["job_type"],
             queue=row["queue"],
             priority=row["priority"],
@@ -183,9 +185,10 @@ async def verdicts(database: Database, held: Sequence[Held]) -> list[Verdict]:
     return [by_number[n] for n in range(1, len(held) + 1)]
 
 
-async def release_claim(database: Database, lane_id: int, token: int) -> int:
-    """Give back what a claim with a lost reply took; gives how many jobs."""
-    return len(await database.fetch("release_claim", lane_id, token))
+async def release_claim(database: Database, lane_id: int, token: int, *, first: int) -> tuple[int, int]:
+    """Give back what a claim with a lost reply took at position `first` or later; (jobs released, jobs locked)."""
+    (row,) = await database.fetch("release_claim", lane_id, token, first)
+    return row["released"], row["left_behind"]
 
 
 async def mark_hot(database: Database, lanes: Sequence[int]) -> None:
