@@ -20,7 +20,9 @@ NOTE = """insert into wakeful.migration (version, name, checksum)
 async def test_each_release_becomes_the_newest(cluster: Cluster) -> None:
     async with cloned_database(cluster) as fresh_database:
         fresh = await catalogue(await fresh_database.connect())
-    for release in sorted(RELEASES.glob("schema-*.sql")):
+    releases = sorted(RELEASES.glob("schema-*.sql"))
+    assert releases, "the schema of each release is kept"
+    for release in releases:
         async with cloned_database(cluster, template="template1") as database:
             await execute(
                 database.dsn,
