@@ -34,6 +34,20 @@ os.dup2(write, 2)
 os.execv(sys.argv[1], sys.argv[1:])
 """
 UNREAD = (sys.executable, "-c", _UNREAD)
+# Runs the rest of its line, `python -m wakeful`, so that the import of the command line takes a second longer.
+_SLOW_IMPORT = """
+import runpy, sys, time
+import wakeful
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "wakeful.cli.main":
+            print("importing", flush=True)
+            time.sleep(1)
+sys.meta_path.insert(0, Slow())
+del sys.argv[0:3]
+runpy.run_module("wakeful", run_name="__main__", alter_sys=True)
+"""
+SLOW_IMPORT = (sys.executable, "-c", _SLOW_IMPORT)
 LOCK = """
 begin;
 lock table wakeful.instance, wakeful.ready, wakeful.scheduled, wakeful.duty in access exclusive mode
@@ -116,6 +130,31 @@ async def test_a_log_that_nobody_reads_stops_neither_jobs_nor_the_stop(
             return int(await sql.fetchval("select count(*) from wakeful.jobs where status = 'DONE'"))
 
         await eventually(done, until=lambda n: n == len(jobs), timeout=60)
+        daemon.send(signal.SIGTERM)
+        assert daemon.exit_code() == 0
+
+
+async def test_a_stop_while_the_program_is_still_imported_is_an_orderly_one(db: ClonedDatabase) -> None:
+    with running_daemon(db.dsn, settings=QUICK, around=SLOW_IMPORT) as daemon:
+        daemon.wait_until_said("importing")
+        daemon.send(signal.SIGTERM)
+        assert daemon.exit_code() == 0
+        assert daemon.events("stop.requested", signal="SIGTERM")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+async def test_streams_that_are_closed_are_no_trouble(
+    db: ClonedDatabase, sql: Connection, closed: str
+) -> None:
+    shell = ("sh", "-c", f'exec "$0" "$@" {closed}')
+    with running_daemon(db.dsn, settings=QUICK, around=shell) as daemon:
+        job_id = await enqueue(sql, "probe.raise")
+
+        async def died() -> bool:
+            status = await sql.fetchval("select status from wakeful.jobs where job_id = $1::uuid", job_id)
+            return bool(status == "DEAD")
+
+        await eventually(died, until=bool, timeout=30)
         daemon.send(signal.SIGTERM)
         assert daemon.exit_code() == 0
 

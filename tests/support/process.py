@@ -55,6 +55,15 @@ class Daemon:
                 self._heard.wait(left)
             return seen()[count - 1]
 
+    def wait_until_said(self, text: str, *, timeout: float = 20.0) -> None:
+        """Wait for a line of output that is exactly this."""
+        with self._heard:
+            if (
+                not self._heard.wait_for(lambda: text in self.raw or self._ended, timeout)
+                or text not in self.raw
+            ):
+                raise AssertionError(f"no line {text!r} in:\n" + "\n".join(self.raw[-60:]))
+
     def events(self, event: str, **fields: object) -> list[Line]:
         """All lines of this event so far."""
         with self._heard:

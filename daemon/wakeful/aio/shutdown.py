@@ -64,6 +64,11 @@ def hold_signals() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
 
 
+def release_signals() -> None:
+    """Undo `hold_signals`, for a command that simply ends where it is told to."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+
 async def watch_signals(
     shutdown: Shutdown,
     telemetry: Telemetry | None = None,

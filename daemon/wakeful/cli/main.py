@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from wakeful.aio.shutdown import release_signals
 from wakeful.cli import exits
 from wakeful.cli.commands import adopt, config, demo, enqueue, jobs, migrate, queues, run, version
 from wakeful.cli.exits import CommandFailed
@@ -23,6 +24,9 @@ from wakeful.telemetry.redaction import Redactor
 
 # In the order of the help.
 COMMANDS: Final = (run, demo, migrate, adopt, enqueue, jobs, queues, config, version)
+
+# They watch the stop signals, which are held until then.
+HOLDING: Final = (run.run, demo.run)
 
 _DESCRIPTION: Final = "Wakeful: a job daemon for PostgreSQL."
 _EPILOG: Final = """exit codes:
@@ -38,11 +42,15 @@ _DENIED_HINT: Final = "this database role may not do that: use a member of wakef
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code. Raises SystemExit for --help and for what argparse refuses."""
+    _open_missing_streams()
     _write_anything()
     arguments = build_parser().parse_args(argv)
     try:
+        if arguments.run not in HOLDING:
+            release_signals()
         code: int = arguments.run(arguments)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # a handler may have closed it
+            sys.stdout.flush()
     except BrokenPipeError:
         # Nobody reads any more. What the interpreter would still flush at its end goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -106,6 +114,14 @@ def _complain(message: str, *, hint: str | None = None) -> None:
 
 def _hidden(text: str) -> str:
     return Redactor().text(text)
+
+
+def _open_missing_streams() -> None:
+    """Open what was closed when we were started: else a connection gets the number that error messages go to."""
+    for name, mode in (("stdin", os.O_RDONLY), ("stdout", os.O_WRONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, mode)  # the lowest that is free, which is the one that is missing
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
 
 
 def _write_anything() -> None:
