@@ -124,7 +124,7 @@ def test_without_make_it_installs_and_runs_the_demo(
     demo = subprocess.run(
         [programs / "wakeful", "demo", "--once"],
         cwd=away,
-        env=inherited,
+        env={**inherited, "XDG_DATA_HOME": str(tmp_path / "data")},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -132,4 +132,6 @@ def test_without_make_it_installs_and_runs_the_demo(
         check=False,
     )
     assert demo.returncode == 0, demo.stdout + demo.stderr
-    assert not list(away.rglob("owner"))
+    assert (tmp_path / "data" / "wakeful" / "demo" / "cluster").is_dir()
+    assert list(away.iterdir()) == []
+    assert not list(tmp_path.glob("data/**/owner"))
