@@ -119,11 +119,11 @@ def test_a_mistake_in_the_environment_is_said() -> None:
 @pytest.mark.parametrize(
     ("dsn", "environ", "shown"),
     [
-        ("postgresql://me:secret@db.example:5433/shop", {}, "database shop on db.example:5433"),
-        ("postgresql://me:secret@a:1,b:2/shop", {}, "database shop on a:1,b:2"),
-        ("postgresql:///shop?host=/run/pg", {}, "database shop on /run/pg"),
-        ("postgresql://me@/?password=secret", {"PGHOST": "db"}, "database me on db"),
-        ("postgresql://", {"PGDATABASE": "x"}, "database x on a local socket"),
+        ("postgresql://me:secret@db.example:5433/shop", {}, "shop on db.example:5433"),
+        ("postgresql://me:secret@a:1,b:2/shop", {}, "shop on a:1,b:2"),
+        ("postgresql:///shop?host=/run/pg", {}, "shop on /run/pg"),
+        ("postgresql://me@/?password=secret", {"PGHOST": "db"}, "me on db"),
+        ("postgresql://", {"PGDATABASE": "x"}, "x on a local socket"),
     ],
 )
 def test_host_and_database_are_shown_without_the_password(

@@ -60,14 +60,17 @@ async def opened_location(plan: Plan) -> AsyncIterator[Location]:
 
 
 def server_shown(dsn: str, environ: Mapping[str, str]) -> str:
-    """Give database and host of a DSN for people: what it leaves out is what the driver takes instead."""
+    """Give database and host of a DSN for people, as "shop on db.example:5432".
+
+    What it leaves out is what the driver takes instead.
+    """
     parts = urlsplit(dsn)
     query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
     hosts = parts.netloc.rpartition("@")[2] or query.get("host") or environ.get("PGHOST") or "a local socket"
     user = unquote(parts.username or "") or query.get("user") or environ.get("PGUSER")
     database = unquote(parts.path.lstrip("/")) or query.get("dbname") or query.get("database")
     named = database or environ.get("PGDATABASE") or user or "the user's own"
-    return f"database {named} on {unquote(hosts)}"
+    return f"{named} on {unquote(hosts)}"
 
 
 def _psql(*others: str) -> str | None:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Final
 
 from wakeful.cli.demo.entries import Entry, note
-from wakeful.cli.demo.location import Location
+from wakeful.cli.demo.location import Location, server_shown
 from wakeful.cli.demo.paint import Line, Span, line, padded, span, whole
 from wakeful.cli.demo.plan import QUEUE, Plan, exported_note
 from wakeful.cli.demo.story import Snapshot
 from wakeful.cli.demo.surroundings import Surroundings
 from wakeful.core.resources import checkout, examples_folder
+from wakeful.core.secrets import HIDDEN
 
 _LABEL_COLUMNS: Final = 10
 _PURPOSE: Final = (
@@ -30,7 +31,7 @@ _PURPOSE: Final = (
 )
 _UNHANDLED: Final = "AI_CHECK has no handler, to show that such a job fails loudly."
 _GUEST: Final = (
-    "Others work in this database: theirs is left alone, and AI_CHECK out, as its alert would reach them."
+    "Others work here: theirs is left alone, and AI_CHECK is left out, as its alert would reach them."
 )
 _JOBS_SQL: Final = "select job_type, subject, status from wakeful.jobs"
 _EXAMPLE_URL: Final = "http://corner-bakery.test/"
@@ -50,8 +51,9 @@ class Scene:
 
 def beginning(plan: Plan) -> Entry:
     """Say what is being set up, before anything takes time."""
-    where = "a PostgreSQL of its own" if plan.dsn is None else "your database"
-    lines = [line(span("Wakeful demo", "bold"), f": setting up {where}; data folder ", whole(plan.data))]
+    own = "setting up a PostgreSQL of its own"
+    where = own if plan.dsn is None else f"in the database {server_shown(plan.dsn, os.environ)}"
+    lines = [line(span("Wakeful demo", "bold"), f": {where}; data folder ", whole(plan.data))]
     if plan.exported:
         lines.append(line(span(exported_note(plan.exported), "warn")))
     return note("demo.starting", *lines, data=str(plan.data), not_used=list(plan.exported))
@@ -135,9 +137,11 @@ def _commands(scene: Scene) -> tuple[Line, ...]:
     plan, psql = scene.plan, scene.location.psql
     client = f'{shlex.quote(psql or "psql")} "$DATABASE_URL" -c'
     without = span("  (or any other SQL client: psql is not on PATH)", "dim") if psql is None else Span("")
+    connect = scene.location.connect
+    password = span("  with the password in place of ***" if HIDDEN in connect else "", "dim")
     how = "Ctrl-C" if sys.stdin.isatty() else f"kill {os.getpid()}"
     return (
-        _labelled("look", whole(f"export DATABASE_URL={shlex.quote(scene.location.connect)}")),
+        _labelled("look", whole(f"export DATABASE_URL={shlex.quote(connect)}"), password),
         _labelled("", whole(f"{_program()} jobs list")),
         _labelled("", whole(f'{client} "{_JOBS_SQL}"'), without),
         _labelled("enqueue", whole(f'{client} "{_in_double_quotes(_enqueue_sql(plan))}"')),
