@@ -136,8 +136,22 @@ async def test_a_lost_job_that_still_waits_for_a_worker_is_never_started(
     assert (await job_row(sql, job_id))["lost"] == 1
 
 
-async def test_registering_waits_through_an_outage(db: ClonedDatabase, sql: Connection, proxy: Proxy) -> None:
-    async with running(proxy.dsn(db.name), registry_of_quick(), beat=False) as one:
+async def test_its_jobs_are_stopped_at_once_though_it_can_register_anew_only_after_an_outage(
+    db: ClonedDatabase, sql: Connection, proxy: Proxy
+) -> None:
+    registry, stopped = registry_of_quick(), anyio.Event()
+
+    @registry.job("LONG")
+    async def long(job: JobContext) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
+
+    async with running(proxy.dsn(db.name), registry, beat=False) as one:
+        job_id = (await enqueue(sql, "LONG")).job_id
+        await one.recorder.seen(JOB_STARTED, job_id=str(job_id))
+        await sql.execute("select wakeful.pause('default')")
         owner = one.parts.lease.owner
         assert owner is not None
         proxy.set(Mode.REFUSE)
@@ -145,6 +159,8 @@ async def test_registering_waits_through_an_outage(db: ClonedDatabase, sql: Conn
         one.parts.membership.receive(Pulse(deposed=owner))
         await one.recorder.seen(INSTANCE_DEPOSED)
         assert one.parts.lease.owner is None
+        with anyio.fail_after(5):
+            await stopped.wait()
         proxy.set(Mode.PASS)
         await eventually(looked(lambda: one.parts.lease.owner))
         assert one.parts.lease.owner != owner

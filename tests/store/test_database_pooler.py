@@ -17,7 +17,7 @@ from support.working import telling
 from wakeful import JobContext, Registry
 from wakeful.core.settings import DatabaseSettings
 from wakeful.store.database import open_database
-from wakeful.telemetry.events import DATABASE_LOST
+from wakeful.telemetry.events import DATABASE_LOST, STATEMENT_RETRIED
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=WHERE_FROM)
 
@@ -70,7 +70,7 @@ async def test_jobs_run_through_it_with_progress_follow_ups_and_alerts(
         ended = "select count(*) from wakeful.finished"
         await eventually(lambda: sql.fetchval(ended), until=lambda count: count == 80, timeout=60)
         assert one.parts.hot.pooled
-        assert one.recorder.of(DATABASE_LOST) == []
+        assert one.recorder.of(DATABASE_LOST) == one.recorder.of(STATEMENT_RETRIED) == []
     assert await sql.fetchval("select count(*) from wakeful.alert_outbox") == 40
     assert await sql.fetchval("select count(*) from wakeful.progress") == 40
 

@@ -68,6 +68,17 @@ async def test_a_former_claim_writes_nothing_over_the_current_one(
         assert await shown(sql, current) == "current"
 
 
+async def test_the_token_decides_not_the_place_in_the_lane(db: ClonedDatabase, sql: Connection) -> None:
+    """A position is never used twice; should a sequence go backwards in a crash, the token still tells."""
+    await enqueue(sql)
+    async with claimer_on(db) as claimer:
+        (claimed,) = await claimer.claim()
+        await sql.execute("update wakeful.ready set claim = claim # 2")
+
+        assert await write(claimer, (claimed, "another's")) == set()
+        assert await look_up(claimer, claimed) == (set(), set())
+
+
 async def test_a_claim_that_was_still_right_when_it_looked_does_not_write_over_a_later_run(
     db: ClonedDatabase, sql: Connection
 ) -> None:

@@ -43,6 +43,15 @@ def test_one_slow_job_stops_claiming_ahead_at_once() -> None:
     assert not pace.is_short("A")
 
 
+def test_a_run_much_slower_than_usual_counts_in_full_and_a_faster_one_by_and_by() -> None:
+    pace = paced(*[0.001] * 1000)
+
+    pace.ran("A", 0.2)
+    assert pace.ahead("A", 100) == 25
+    pace.ran("A", 0.001)
+    assert pace.ahead("A", 100) == 27
+
+
 def test_a_type_that_becomes_fast_again_is_believed_by_and_by() -> None:
     pace = paced(*[0.001] * ENOUGH_RUNS, 5.0)
     for _ in range(5):
