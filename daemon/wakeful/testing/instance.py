@@ -40,6 +40,7 @@ from wakeful.runtime.lease import suspended_clock
 from wakeful.runtime.preparing import progress_of
 from wakeful.runtime.worker import outcome_of_given_up
 from wakeful.store import instances
+from wakeful.store.database import Database
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.health import Health
 from wakeful.telemetry.metrics import Metrics
@@ -182,7 +183,8 @@ async def instance(
     `registry`: the handlers, or one callable for all types. It claims every type, and a job without a handler fails as
     UnknownJobType. `deadline` (seconds) replaces that of the jobs, `backoff` (attempt -> seconds) that of the types.
     """
-    bus, chosen = telemetry or Telemetry(), settings or Settings()
+    bus = telemetry or (db.telemetry if isinstance(db, Database) else Telemetry())
+    chosen = settings or Settings()
     chosen = replace(chosen, worker=replace(chosen.worker, name=name))
     handlers = registry if isinstance(registry, Registry) else _of_callable(registry)
     observed = Observed(telemetry=bus, health=Health(), metrics=Metrics())
