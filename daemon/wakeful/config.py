@@ -19,8 +19,8 @@ from typing import Final
 
 from wakeful.core.decoding import ENVIRONMENT_PREFIX, Given, Origin, decode, known_paths, variable_of
 from wakeful.core.decoding import Path as SettingPath
+from wakeful.core.dsn import dsn_problem
 from wakeful.core.effective import Row, effective
-from wakeful.core.rules import DSN, DSN_WANTED
 from wakeful.core.secrets import hidden_values, secrets_of
 from wakeful.core.settings import DatabaseSettings, Settings, SinkSettings
 from wakeful.errors import ConfigError
@@ -118,8 +118,9 @@ def hidden_in(settings: Settings) -> frozenset[str]:
 
 def _dsn(dotted: str, value: str | None, file: str | None) -> str:
     text = _DRIVER.sub("postgresql://", _secret(dotted, value, file))
-    if not DSN.match(text):
-        raise ConfigError((f"{dotted}: {DSN_WANTED}" + (f" [file {file}]" if file else ""),))
+    problem = dsn_problem(text)
+    if problem is not None:
+        raise ConfigError((f"{dotted}: {problem}" + (f" [file {file}]" if file else ""),))
     return text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -259,6 +260,48 @@ def test_a_secret_in_a_file_may_be_wrong_and_is_still_not_shown(tmp_path: Path) 
         current_dsn(DatabaseSettings(dsn_file=str(secret)))
 
     assert "must begin with" in str(caught.value) and "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://u:sec#ret@h/x",
+        "postgresql://u:sec/ret@h/x",
+        "postgresql://u:sec?ret@h/x",
+        "postgresql://u:sec[ret@h/x",
+        "postgresql://u:secret@[::1/x",
+        "postgresql://u:secret@h:99999/x",
+        "postgresql://u:secret@h:0/x",
+        "postgresql://u:secret@h:1,i:2a/x",
+        "postgresql:///x?password=secret&port=5432x",
+        "postgresql://u:secret@h/x?sslmode=on",
+        "postgresql://u:secret@h/x?target_session_attrs=master",
+    ],
+)
+def test_a_dsn_that_no_connect_can_read_is_a_mistake_that_repeats_no_secret(dsn: str, tmp_path: Path) -> None:
+    (problem,) = _problems(environ={"DATABASE_URL": dsn})
+    assert problem.startswith("database.dsn: ")
+    assert not {"sec", "ret", "secret"} & set(re.findall(r"\w+", problem))
+    file = tmp_path / "dsn"
+    file.write_text(dsn)
+    with pytest.raises(ConfigError, match=r"database\.dsn: "):
+        current_dsn(DatabaseSettings(dsn_file=str(file)))
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://",
+        "postgresql:///x",
+        "postgresql://u:p%23%2F%40@h:5432/x?sslmode=require",
+        "postgresql://u@a:1,b,[::1]:3/x?target_session_attrs=primary",
+        "postgresql://u@/x?host=/var/run/postgresql&port=5432",
+        "postgresql://u@h/x?application_name=a%23b",
+        "postgresql://u:p@ss:w@h/x",
+    ],
+)
+def test_a_dsn_of_any_other_shape_is_left_to_the_driver(dsn: str) -> None:
+    assert load(environ={"DATABASE_URL": dsn}).settings.database.dsn == dsn
 
 
 def test_the_dsn_as_sqlalchemy_writes_it_is_understood() -> None:

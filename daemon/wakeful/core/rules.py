@@ -11,15 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from wakeful.core.dsn import dsn_problem
 from wakeful.core.durations import format_duration
 from wakeful.core.settings import Settings, SinkSettings
 
 LONGEST_NAME: Final = 200
 MOST: Final = 10_000
 TICK: Final = 0.01
-
-DSN: Final = re.compile(r"postgres(ql)?(\+\w+)?://")
-DSN_WANTED: Final = 'must begin with "postgresql://", as in postgresql://user:password@host:5432/name'
 
 # Each number: (least, most). Durations have no upper bound here; `core.durations` allows ten years.
 BOUNDS: Final[Mapping[str, tuple[float, float | None]]] = {
@@ -84,8 +82,9 @@ def contradictions(settings: Settings, *, skip: frozenset[str]) -> tuple[tuple[s
 def _database(settings: Settings) -> Iterator[_Problem]:
     database = settings.database
     for path, dsn in (("database.dsn", database.dsn), ("database.listen_dsn", database.listen_dsn)):
-        if dsn is not None and not DSN.match(dsn):
-            yield (path,), DSN_WANTED
+        problem = None if dsn is None else dsn_problem(dsn)
+        if problem is not None:
+            yield (path,), problem
 
 
 def _worker(settings: Settings) -> Iterator[_Problem]:

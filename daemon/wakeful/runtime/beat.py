@@ -84,7 +84,7 @@ class Heart:
         self._ready.set()
         # Its own bus: the state of the database is told by the main thread's connections. When the database is back,
         # it beats as soon as others can look: never later than one beat (I1).
-        telemetry, settings = Telemetry(), self._beating.settings
+        telemetry, settings = Telemetry(redactor=self._beating.telemetry.redactor), self._beating.settings
         outage = Outage(telemetry, longest=self._beating.interval)
         async with open_database(
             settings, telemetry, outage=outage, connections=1, application="wakeful beat"

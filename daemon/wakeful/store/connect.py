@@ -8,6 +8,7 @@ at each connect and its host resolved anew, so that rotated passwords and moved 
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -15,9 +16,11 @@ from typing import Final
 import asyncpg
 
 from wakeful.config import current_dsn, current_listen_dsn
+from wakeful.core.secrets import hidden_values
 from wakeful.core.settings import DatabaseSettings
 from wakeful.errors import ConfigError, StoreError, StoreUnavailable
 from wakeful.store.translation import translated
+from wakeful.telemetry.redaction import Redactor
 
 Connection = asyncpg.Connection
 
@@ -68,6 +71,12 @@ async def open_connection(
     except Exception as error:
         raise _unavailable(error) from error
     return opened
+
+
+def hide_password(settings: DatabaseSettings, redactor: Redactor, *, listen: bool = False) -> None:
+    """Let the password that the next connect reads, a rotated one perhaps, come through in no log line."""
+    with suppress(ConfigError):  # which the connect will raise as well
+        redactor.add(*hidden_values(current_listen_dsn(settings) if listen else current_dsn(settings)))
 
 
 async def _probe(settings: DatabaseSettings, *, application: str, pooled: bool, listen: bool) -> Opened:

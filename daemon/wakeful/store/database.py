@@ -18,7 +18,7 @@ import asyncpg
 
 from wakeful.core.settings import DatabaseSettings
 from wakeful.errors import ConnectionLost, StoreBusy, StoreUnavailable
-from wakeful.store.connect import CLOSE_SECONDS, Connection, Server, open_connection
+from wakeful.store.connect import CLOSE_SECONDS, Connection, Server, hide_password, open_connection
 from wakeful.store.outage import Outage
 from wakeful.store.statements import statements
 from wakeful.store.translation import translated
@@ -211,6 +211,7 @@ class Database:
         async with self.outage.turn:
             if self.outage.seconds_to_next_try > 0:
                 raise StoreUnavailable("connect: the database is away; the next attempt is not due")
+            hide_password(self.settings, self.telemetry.redactor)
             try:
                 opened = await open_connection(
                     self.settings, application=self._application, pooled=self.pooled

@@ -22,7 +22,7 @@ import asyncpg
 from wakeful.core.settings import DatabaseSettings
 from wakeful.core.text import clean
 from wakeful.errors import StoreUnavailable
-from wakeful.store.connect import Connection, open_connection
+from wakeful.store.connect import Connection, hide_password, open_connection
 from wakeful.store.statements import statements
 from wakeful.store.translation import translated
 from wakeful.telemetry.bus import Telemetry
@@ -107,6 +107,7 @@ async def _listen_for_ever(listening: Listening) -> None:
 
 async def _listen(listening: Listening) -> NoReturn:
     """Connect and listen; always ends by an error. The connection is cut, never asked to close: it may be half-open."""
+    hide_password(listening.settings, listening.telemetry.redactor, listen=True)
     opened = await open_connection(listening.settings, application="wakeful listener", listen=True)
     ear = _Ear(opened.connection, listening)
     try:
