@@ -28,6 +28,7 @@ from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.membership import run_membership
 from wakeful.runtime.worker import run_worker
 from wakeful.store.database import open_database
+from wakeful.store.outage import Outage
 from wakeful.telemetry.health import Health
 from wakeful.telemetry.metrics import Metrics
 from wakeful.telemetry.recorder import Recorder
@@ -70,9 +71,10 @@ async def running(
     chosen = replace(chosen, database=replace(chosen.database, dsn=dsn, connect_timeout=2.0))
     telemetry, recorder = telling()
     observed = Observed(telemetry=telemetry, health=Health(), metrics=Metrics())
+    outage = Outage(telemetry)
     async with (
-        open_database(chosen.database, telemetry) as hot,
-        open_database(chosen.database, telemetry) as upkeep,
+        open_database(chosen.database, telemetry, outage=outage) as hot,
+        open_database(chosen.database, telemetry, outage=outage) as upkeep,
         registry.open_resources() as resources,
         open_threads(limit=chosen.worker.threads, stuck_limit=chosen.worker.stuck_limit) as threads,
     ):
