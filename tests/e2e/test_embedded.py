@@ -55,12 +55,13 @@ def child(
     *,
     thread: str = "main",
     on_interrupt: str = "default",
+    until: str = "told",
     before: tuple[str, ...] = (),
     user: pwd.struct_passwd | None = None,
 ) -> Iterator[Child]:
     python, environment = (sys.executable, None) if user is None else _python_of(user)
     with subprocess.Popen(
-        [*before, python, str(CHILD), str(data), thread, on_interrupt],
+        [*before, python, str(CHILD), str(data), thread, on_interrupt, until],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -204,6 +205,15 @@ def test_kill_9_of_the_starter_ends_the_server_cleanly(data: Path, thread: str) 
     assert CRASH_RECOVERY not in log_of(data)
 
 
+@pytest.mark.parametrize("thread", ["main", "pool"])
+def test_kill_9_of_the_starter_while_the_server_starts(data: Path, thread: str) -> None:
+    """Before PostgreSQL can take a signal, and before its pid file names it."""
+    with Postmaster(data) as postmaster:
+        postmaster.prepare()
+    with child(data, thread=thread, until="launched") as started:
+        until("the server ended", lambda: is_gone(started.server_pid))
+
+
 def test_kill_9_at_once_and_start_at_once(data: Path) -> None:
     """The next starter waits for the server that is still shutting down, and never adopts or kills it."""
     with child(data) as started:
@@ -253,7 +263,7 @@ def test_a_second_user_of_the_folder_is_told_who_holds_it(data: Path) -> None:
             postmaster.start()
         assert refused.value.pid == started.process.pid
         second = subprocess.run(
-            [sys.executable, str(CHILD), str(data), "main", "default"],
+            [sys.executable, str(CHILD), str(data), "main", "default", "told"],
             capture_output=True,
             text=True,
             check=False,
@@ -303,6 +313,19 @@ async def test_a_cancelled_start_leaves_nothing(data: Path) -> None:
     assert scope.cancelled_caught
     assert not (data / "owner").exists()
     assert not (data / "cluster" / "postmaster.pid").exists()
+
+
+def test_a_stop_right_after_the_launch_is_not_lost_in_the_background(data: Path) -> None:
+    """A background job of a shell ignores SIGINT, and so does what it starts, until that says otherwise."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Postmaster(data) as postmaster:
+            postmaster.prepare()
+            postmaster.launch()
+            postmaster.stop()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "immediate shutdown" not in (log_of(data) if (data / "server.log").exists() else "")
 
 
 def test_somebody_elses_data_folder_is_refused(tmp_path: Path) -> None:

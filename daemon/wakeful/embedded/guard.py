@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +21,8 @@ _PR_SET_PDEATHSIG = 1
 
 def main(arguments: list[str]) -> None:
     """Become the wanted user, ask to be signalled when the parent ends, and become the program."""
+    # Python would only note it and be replaced; and what a shell runs in its background would ignore it
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent, signal_number, uid, gid, namespace = (int(argument) for argument in arguments[:5])
     program = arguments[5:]
     try:

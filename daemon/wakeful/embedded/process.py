@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO
@@ -18,17 +19,27 @@ from wakeful.errors import EmbeddedUnavailable
 
 _INITDB_SECONDS = 120.0
 _STOP_SECONDS = 30.0
+_SEND_AGAIN_SECONDS = 1.0
 _LAST_WORDS = 4
 _STILL_ENDING = "is still in use"  # PostgreSQL's hint while the children of a killed server end
-# Waits for the other end of the pipe to close, then ends the server, if the pid file still names it, and clears its
-# socket folder away. Arguments: server's pid, pid file, socket folder.
+# Waits for the other end of the pipe to close, then tells the server to stop for as long as the pid file names it, and
+# clears its socket folder away. A server that has only just been started writes the file within 5 s, or never will.
+# Arguments: server's pid, pid file, socket folder.
 _WATCH = """
 read -r _
-named=
-[ -r "$2" ] && read -r named < "$2"
-[ "$named" = "$1" ] && kill -INT "$1"
-tries=0
-while [ -e "$2" ] && [ "$tries" -lt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+tries=0 seen=
+while [ "$tries" -lt 300 ]; do
+    named=
+    [ -r "$2" ] && read -r named < "$2"
+    if [ "$named" = "$1" ]; then
+        seen=1
+        kill -INT "$1"
+    elif [ -n "$seen" ] || [ "$tries" -ge 50 ]; then
+        break
+    fi
+    tries=$((tries + 1))
+    sleep 0.1
+done
 rmdir "$3"
 """
 
@@ -74,15 +85,24 @@ def server_process(place: Place, settings: Mapping[str, str]) -> Iterator[subpro
 
 
 def end(child: subprocess.Popen[bytes], first: signal.Signals) -> None:
-    """Send the signal and wait for the end; a server that does not end is sent the harder ones."""
+    """Send the signal until the server has ended; one that does not end is sent the harder ones."""
     for number in (first, signal.SIGQUIT, signal.SIGKILL):
+        if _ended_by(child, number):
+            return
+    raise EmbeddedUnavailable(f"PostgreSQL (process {child.pid}) can't be ended")
+
+
+def _ended_by(child: subprocess.Popen[bytes], number: signal.Signals) -> bool:
+    """Sent again each second: one that comes before PostgreSQL has its handlers may be lost, where we ignore it."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    while time.monotonic() < deadline:
         child.send_signal(number)
         try:
-            child.wait(_STOP_SECONDS)
+            child.wait(_SEND_AGAIN_SECONDS)
         except subprocess.TimeoutExpired:
             continue
-        return
-    raise EmbeddedUnavailable(f"PostgreSQL (process {child.pid}) can't be ended")
+        return True
+    return False
 
 
 def last_words(place: Place) -> str:
