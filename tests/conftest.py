@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -29,10 +30,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Forget what the caller's environment says about databases and about Wakeful."""
+    """Forget what the caller's environment says about databases and about Wakeful, and that it ignores Ctrl-C.
+
+    A shell's background job does, and so would the processes that the tests interrupt.
+    """
     for name in list(os.environ):
         if name.startswith(_FOREIGN):
             del os.environ[name]
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
