@@ -8,7 +8,7 @@ import pytest
 
 from support.cluster import TEMPLATE, Cluster, make_template
 from support.databases import Connection
-from support.eventually import eventually
+from support.eventually import eventually, looked
 from support.factories import enqueue
 from support.running import brisk, running
 from support.working import claimer_on, job_row
@@ -56,7 +56,7 @@ async def test_results_made_while_the_server_is_away_are_written_when_it_is_back
         await anyio.to_thread.run_sync(own_cluster.postmaster.stop, mode)
         go_on.set()
         await one.recorder.seen(DATABASE_LOST)
-        assert one.parts.finisher.unsettled == 20
+        await eventually(looked(lambda: one.parts.finisher.unsettled), until=lambda count: count == 20)
 
         await anyio.to_thread.run_sync(own_cluster.postmaster.start)
         for job_id in ids:
