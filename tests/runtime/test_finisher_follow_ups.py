@@ -195,6 +195,36 @@ async def test_a_follow_up_whose_key_is_held_open_stops_no_other_finish_and_ends
     assert await sql.fetchval("select wakeful.find_active('held')") == holder
 
 
+async def test_however_many_follow_ups_wait_for_a_key_another_one_is_written_soon(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    registry = chain(dedupe_key="held")
+
+    @registry.job("CHAIN")
+    async def chained(job: JobContext) -> None:
+        job.enqueue("BUILD", dedupe_key=str(job.job_id))
+
+    producer = await db.connect()
+    async with (
+        told(db.dsn) as (database, _),
+        testing.instance(database, registry=registry) as w,
+        anyio.create_task_group() as group,
+        producer.transaction(),
+    ):
+        await enqueue(producer, "OTHER", dedupe_key="held")
+        for _ in range(25):
+            await enqueue(sql)
+            group.start_soon(w.run_one)
+        await waits_in_server(sql)
+        finisher = w._parts.finisher
+        await eventually(looked(lambda: finisher.unsettled), until=lambda count: count == 25)
+        free = (await enqueue(sql, "CHAIN")).job_id
+        began = anyio.current_time()
+        group.start_soon(w.run_one)
+        await eventually(lambda: status_of(sql, free), until=lambda seen: seen == "DONE")
+        assert anyio.current_time() - began < 2.5  # and not 25 times 200 ms
+
+
 async def test_a_commit_whose_reply_was_lost_doubles_no_follow_up(
     db: ClonedDatabase, sql: Connection, proxy: Proxy
 ) -> None:

@@ -120,7 +120,10 @@ class Finisher:
         began = time.monotonic()
         alone = batch[0].alone
         try:
-            flushed = await (flush_alone(self._flushing, batch[0]) if alone else flush(self._flushing, batch))
+            if alone:
+                flushed = await flush_alone(self._flushing, batch[0], behind=len(self._alone))
+            else:
+                flushed = await flush(self._flushing, batch)
         except StoreUnavailable as error:
             if isinstance(error, StoreBusy):  # an outage is told once, for all that it touches
                 self._flushing.telemetry.emit(FLUSH_FAILED, jobs=len(batch), error=str(error))

@@ -24,6 +24,7 @@ from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import FLUSH_SPLIT, JOB_DEDUPLICATED, RESULT_REPLACED
 
 LOCK_SECONDS: Final = 0.2
+SHORTEST_LOCK_SECONDS: Final = 0.01
 
 # By claim: a job that was lost and claimed again may end twice in one batch.
 Landings = dict[tuple[UUID, int], Landing]
@@ -57,10 +58,14 @@ async def flush(flushing: Flushing, batch: Sequence[Conclusion]) -> Flushed:
     return Flushed(settled=settled + judged.settled, again=judged.again)
 
 
-async def flush_alone(flushing: Flushing, conclusion: Conclusion) -> Flushed:
-    """Write a conclusion together with its follow-up jobs and alerts, in a transaction that waits 200 ms at most."""
+async def flush_alone(flushing: Flushing, conclusion: Conclusion, *, behind: int = 0) -> Flushed:
+    """Write a conclusion together with its follow-up jobs and alerts, in a transaction that waits 200 ms at most.
+
+    Where others wait `behind` it, it waits for its part of that only.
+    """
+    wait = max(LOCK_SECONDS / (1 + behind), SHORTEST_LOCK_SECONDS)
     try:
-        async with flushing.database.transaction(lock_timeout=LOCK_SECONDS) as transaction:
+        async with flushing.database.transaction(lock_timeout=wait) as transaction:
             landings = await _write_group(flushing, transaction, [conclusion])
             hits = await _write_extras(transaction, conclusion) if landings else {}
     except StoreBusy:
