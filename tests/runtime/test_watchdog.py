@@ -76,6 +76,11 @@ async def kennel(*, blocked_after: float = 0.3) -> AsyncIterator[Kennel]:
         stop.set()
 
 
+def look_twice(watchdog: Watchdog) -> None:
+    watchdog.look()
+    watchdog.look()
+
+
 async def block_for(seconds: float) -> None:
     time.sleep(seconds)  # noqa: ASYNC251 -- what handlers do
 
@@ -139,9 +144,20 @@ async def test_a_handler_that_runs_on_while_its_lease_runs_out_ends_the_process(
     async with kennel() as k:
         attempt = k.begin(anyio.sleep(0.8))
         k.lease._sent = suspended_clock() - share * attempt.holding.lease + 0.01
-        await anyio.to_thread.run_sync(k.watchdog.look)
+        await anyio.to_thread.run_sync(look_twice, k.watchdog)
         assert bool(k.ended) is ends
         attempt.task.cancel()
+
+
+async def test_a_process_that_was_paused_has_a_moment_to_see_that_its_lease_has_run_out() -> None:
+    async with kennel() as k:
+        attempt = k.begin(anyio.sleep_forever())
+        k.lease._sent = suspended_clock() - 3600
+        k.watchdog.look()
+        attempt.task.cancel()
+        k.attempts.end(attempt.holding)
+        k.watchdog.look()
+        assert k.ended == []
 
 
 async def test_without_a_running_job_a_lost_lease_ends_nothing() -> None:

@@ -75,6 +75,7 @@ class Watchdog:
     _loop: asyncio.AbstractEventLoop | None = None
     _main: int = 0
     _told_at: float = 0.0
+    _doomed_before: bool = False
     _stop: threading.Event = field(default_factory=threading.Event)
 
     async def pulse(self, stop: anyio.Event) -> None:
@@ -98,16 +99,19 @@ class Watchdog:
         late = time.monotonic() - self.turned_at - PULSE_SECONDS
         if late >= self.blocked_after:
             self._tell_blocked(late)
-            overdue = [one for one in self._running() if time.monotonic() > one.deadline + one.grace]
-            if overdue:
-                self._end(overdue, late)
-        self._look_at_lease()
+        doomed, seconds = self._doomed(late)
+        # Twice in a row: a process that was paused as a whole has a moment to see it, and to beat again.
+        if doomed and self._doomed_before:
+            self._end(doomed, seconds)
+        self._doomed_before = bool(doomed)
 
-    def _look_at_lease(self) -> None:
-        silent = self.lease.silent()
-        deaf = [one for one in self._running() if silent >= EXIT_AT * one.holding.lease]
-        if deaf:
-            self._end(deaf, silent)
+    def _doomed(self, late: float) -> tuple[list[Attempt], float]:
+        """Give the attempts that this process must end for, and for how long something stands still."""
+        running, now, silent = self._running(), time.monotonic(), self.lease.silent()
+        overdue = [one for one in running if now > one.deadline + one.grace]
+        if overdue and late >= self.blocked_after:
+            return overdue, late
+        return [one for one in running if silent >= EXIT_AT * one.holding.lease], silent
 
     def _running(self) -> list[Attempt]:
         for _ in range(3):
