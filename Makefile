@@ -1,13 +1,13 @@
 # Wakeful: `make run` is the demo, `make test` the tests; both set up what they need. `make help` lists the rest.
 # Works with GNU make 3.81. A value is passed on by the environment, never pasted into a command.
 
-.PHONY: help run test check lint bench lock clean distclean
+.PHONY: help run test test-oldest check lint bench lock clean distclean
 .PHONY: setup-run setup-dev lint-style lint-format lint-types lint-imports
 
 PYTHON_IN_VENV = .venv/bin/python
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "  PYTHON=… names an interpreter, ARGS=\"…\" is passed on: make run ARGS=--once, make test ARGS=\"-k lease\""
 
 # Only a DATABASE_URL of this command is used, not an exported one; `value` keeps a "$" in its password.
@@ -21,6 +21,12 @@ run: setup-run ## Run the demo with its own PostgreSQL (DATABASE_URL=… on this
 
 test: setup-dev ## Run the tests, with a PostgreSQL of their own
 	@unset DATABASE_URL DATABASE_URL_FILE; exec $(PYTHON_IN_VENV) -m pytest $(ARGS)
+
+test-oldest: setup-dev .pg/14 ## Run the tests of schema and store on PostgreSQL 14, the oldest
+	@unset DATABASE_URL DATABASE_URL_FILE; exec $(PYTHON_IN_VENV) -m pytest --pg=14 tests/schema tests/store $(ARGS)
+
+.pg/%: | setup-dev
+	$(PYTHON_IN_VENV) tests/support/majors.py $*
 
 check: lint ## Check everything that takes seconds: lint, and the fast tests
 	@unset DATABASE_URL DATABASE_URL_FILE; exec $(PYTHON_IN_VENV) -m pytest -q tests/unit tests/architecture
