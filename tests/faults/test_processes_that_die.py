@@ -82,9 +82,8 @@ async def test_a_paused_daemon_finds_its_jobs_taken_and_drops_its_results(
     job_id = await enqueue(sql, "probe.sleep", seconds=2)
     with running_daemon(db.dsn, settings=QUICK, ledger=ledger, tag="paused") as paused:
         paused.wait_for("job.started", job_id=job_id)
+        paused.send(signal.SIGSTOP)  # before the other starts, however long that takes
         with running_daemon(db.dsn, settings=QUICK, ledger=ledger, tag="other") as other:
-            other.wait_for("daemon.started")
-            paused.send(signal.SIGSTOP)
             other.wait_for("job.finished", job_id=job_id, timeout=40)
             paused.send(signal.SIGCONT)
 
