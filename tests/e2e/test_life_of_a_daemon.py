@@ -8,6 +8,7 @@ import shutil
 import signal
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -217,6 +218,10 @@ def test_no_database_given_is_a_mistake_and_not_an_outage() -> None:
     assert "DATABASE_URL" in "\n".join(daemon.raw)
 
 
+async def _entered(ledger: Path) -> bool:
+    return bool(entries(ledger))
+
+
 async def test_jobs_of_a_killed_daemon_run_elsewhere(
     db: ClonedDatabase, sql: Connection, tmp_path: Path
 ) -> None:
@@ -225,6 +230,7 @@ async def test_jobs_of_a_killed_daemon_run_elsewhere(
     ledger = tmp_path / "ledger"
     with running_daemon(db.dsn, settings=quick, ledger=ledger, tag="first") as first:
         first.wait_for("job.started", job_id=job_id)
+        await eventually(partial(_entered, ledger))
         first.send(signal.SIGKILL)  # before the second starts, however long that takes
         with running_daemon(db.dsn, settings=quick, ledger=ledger, tag="second") as second:
             second.wait_for("job.finished", job_id=job_id, timeout=30)
