@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import uuid
@@ -307,7 +308,7 @@ async def test_a_reader_that_goes_away_is_no_failure(
     db: ClonedDatabase, sql: Connection, tmp_path: Path
 ) -> None:
     await sql.execute("select wakeful.enqueue('COLLECT', subject => n::text) from generate_series(1, 3000) n")
-    command = f"{' '.join(PROGRAM)} jobs list --limit 3000 2>{tmp_path / 'err'} | head -1"
+    command = f"{shlex.join(PROGRAM)} jobs list --limit 3000 2>{shlex.quote(str(tmp_path / 'err'))} | head -1"
     ended = await anyio.run_process(
         ["bash", "-o", "pipefail", "-c", command], check=False, env=environment(db), stderr=subprocess.PIPE
     )
