@@ -28,7 +28,7 @@ from wakeful.supervisor import EXIT_CRASH, live
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import CONFIG_LOADED, THREAD_ABANDONED
 from wakeful.telemetry.health import Health
-from wakeful.telemetry.logging import configure_logging, log_subscriber
+from wakeful.telemetry.logging import configure_logging, log_subscriber, log_wants
 from wakeful.telemetry.metrics import Metrics
 from wakeful.telemetry.redaction import Redactor
 
@@ -40,9 +40,9 @@ def observe(settings: Settings, *, stream: TextIO | None = None) -> Observed:
     redactor = Redactor(hidden_in(settings))
     configure_logging(settings.log, redactor, stream=stream)
     observed = Observed(telemetry=Telemetry(redactor=redactor), health=Health(), metrics=Metrics())
-    observed.telemetry.subscribe(log_subscriber)
-    observed.telemetry.subscribe(observed.metrics.on_event)
-    observed.telemetry.subscribe(observed.health.on_event)
+    observed.telemetry.subscribe(log_subscriber, log_wants)
+    observed.telemetry.subscribe(observed.metrics.on_event, observed.metrics.wants)
+    observed.telemetry.subscribe(observed.health.on_event, observed.health.wants)
     return observed
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from uuid import UUID
 
 import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.bus import ASKED_ANEW_SECONDS, Telemetry
 from wakeful.telemetry.events import JOB_CLAIMED, JOB_FINISHED, JOBS_PROMOTED, Event
 from wakeful.telemetry.recorder import Recorder
 from wakeful.telemetry.redaction import Redactor
@@ -27,6 +28,58 @@ def test_every_subscriber_hears_every_event_until_it_leaves() -> None:
 
     assert first.of(JOBS_PROMOTED) == [{"jobs": 1}]
     assert second.of(JOBS_PROMOTED) == [{"jobs": 1}, {"jobs": 2}]
+
+
+def test_a_subscriber_hears_what_it_wants_and_the_bus_tells_whether_anybody_does() -> None:
+    telemetry, some, every = Telemetry(strict=True), Recorder(), Recorder()
+    assert not telemetry.hears(JOBS_PROMOTED)
+    telemetry.subscribe(some, lambda event: event is JOBS_PROMOTED)
+
+    assert telemetry.hears(JOBS_PROMOTED) and not telemetry.hears(JOB_CLAIMED)
+    leave = telemetry.subscribe(every)
+    assert telemetry.hears(JOB_CLAIMED)
+    telemetry.emit(JOB_CLAIMED, run_no=1)
+    telemetry.emit(JOBS_PROMOTED, jobs=1)
+    leave()
+
+    assert not telemetry.hears(JOB_CLAIMED)
+    assert some.names() == ["jobs.promoted"]
+    assert every.names() == ["job.claimed", "jobs.promoted"]
+
+
+def test_what_a_subscriber_wants_may_change_and_is_asked_anew_each_second() -> None:
+    now = [100.0]
+    telemetry, recorder, wanted = Telemetry(clock=lambda: now[0]), Recorder(), {JOBS_PROMOTED}
+    telemetry.subscribe(recorder, lambda event: event in wanted)
+    assert not telemetry.hears(JOB_CLAIMED)
+
+    wanted.add(JOB_CLAIMED)
+    now[0] += ASKED_ANEW_SECONDS
+    telemetry.emit(JOBS_PROMOTED, jobs=1)
+
+    assert telemetry.hears(JOB_CLAIMED)
+    telemetry.emit(JOB_CLAIMED, run_no=1)
+    assert recorder.names() == ["jobs.promoted", "job.claimed"]
+
+
+def test_a_subscriber_that_cannot_say_what_it_wants_is_told_all() -> None:
+    telemetry, recorder = Telemetry(), Recorder()
+    telemetry.subscribe(recorder, lambda event: event.fields[99] == "no such field")
+
+    telemetry.emit(JOBS_PROMOTED, jobs=1)
+
+    assert recorder.names() == ["jobs.promoted"]
+    assert telemetry.failures == 1
+
+
+def test_an_id_need_not_be_text_to_be_emitted_and_waited_for() -> None:
+    telemetry, recorder = Telemetry(strict=True), Recorder()
+    telemetry.subscribe(recorder)
+
+    telemetry.emit(JOB_CLAIMED, job_id=UUID(int=7), run_no=1)
+
+    assert recorder.of(JOB_CLAIMED, job_id=UUID(int=7)) == recorder.of(JOB_CLAIMED, job_id=str(UUID(int=7)))
+    assert recorder.of(JOB_CLAIMED) == [{"job_id": str(UUID(int=7)), "run_no": 1}]
 
 
 def test_a_subscriber_that_fails_hurts_nobody_and_tells_no_secret(capsys: pytest.CaptureFixture[str]) -> None:

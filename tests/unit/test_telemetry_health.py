@@ -79,7 +79,7 @@ def test_a_loop_that_has_ended_is_missed_by_nobody() -> None:
 def test_an_outage_of_the_database_is_never_death_and_its_end_gives_every_loop_its_full_bound() -> None:
     clock, telemetry = Clock(), Telemetry(strict=True)
     health = Health(clock)
-    telemetry.subscribe(health.on_event)
+    telemetry.subscribe(health.on_event, health.wants)
     health.enter("serve")
 
     with health.loop("claimer", bound=10):

@@ -22,7 +22,7 @@ from wakeful.core.settings import LogFormat, LogSettings
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import DAEMON_CRASHED, DATABASE_LOST, JOB_FINISHED, LANES_CLAIMED
 from wakeful.telemetry.lines import plain, to_json, to_text
-from wakeful.telemetry.logging import configure_logging, log_subscriber
+from wakeful.telemetry.logging import configure_logging, log_subscriber, log_wants
 from wakeful.telemetry.redaction import Redactor
 
 ID = UUID(int=1)
@@ -88,6 +88,19 @@ def test_an_event_below_the_level_is_not_written(configured: Configured) -> None
     _telemetry().emit(LANES_CLAIMED, jobs=1)
 
     assert log.text == ""
+
+
+def test_a_log_wants_what_the_level_of_the_moment_lets_through(configured: Configured) -> None:
+    configured()
+    telemetry = Telemetry(strict=True)
+    telemetry.subscribe(log_subscriber, log_wants)
+    assert telemetry.hears(JOB_FINISHED) and not telemetry.hears(LANES_CLAIMED)
+
+    logging.getLogger("wakeful").setLevel(logging.DEBUG)
+    assert log_wants(LANES_CLAIMED)
+    logging.getLogger("wakeful").setLevel(logging.WARNING)
+    assert not log_wants(JOB_FINISHED)
+    logging.getLogger("wakeful").setLevel(logging.NOTSET)
 
 
 def test_an_exception_in_an_event_is_its_text_and_from_error_on_all_of_it(configured: Configured) -> None:

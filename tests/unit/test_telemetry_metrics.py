@@ -10,6 +10,8 @@ import pytest
 
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import (
+    DUTY_TAKEN,
+    EVENTS,
     JOB_DIED,
     JOB_FINISHED,
     JOBS_RESCUED,
@@ -17,7 +19,7 @@ from wakeful.telemetry.events import (
     LISTENER_CONNECTED,
     LISTENER_LOST,
 )
-from wakeful.telemetry.meters import METERS, OUTCOME
+from wakeful.telemetry.meters import METERS, OUTCOME, Age, Counter, Gauge, Histogram, Meter
 from wakeful.telemetry.metrics import Metrics
 from wakeful.telemetry.series import MOST_SERIES
 
@@ -40,6 +42,13 @@ def test_the_end_of_an_attempt_is_counted_and_timed() -> None:
     assert 'wakeful_job_run_seconds_bucket{job_type="T",outcome="finished",le="+Inf"} 2' in text
     assert 'wakeful_job_run_seconds_sum{job_type="T",outcome="finished"} 140' in text
     assert 'wakeful_job_run_seconds_count{job_type="T",outcome="finished"} 2' in text
+
+
+def test_metrics_want_the_events_that_feed_them() -> None:
+    fed = {name for meter in METERS for name in _feeding(meter)}
+
+    assert {event.name for event in EVENTS if Metrics().wants(event)} == fed
+    assert JOB_FINISHED.name in fed and DUTY_TAKEN.name not in fed
 
 
 def test_what_happens_many_times_in_one_event_is_counted_so() -> None:
@@ -191,6 +200,16 @@ def _telemetry() -> tuple[Telemetry, Metrics]:
     telemetry, metrics = Telemetry(strict=True), Metrics()
     telemetry.subscribe(metrics.on_event)
     return telemetry, metrics
+
+
+def _feeding(meter: Meter) -> list[str]:
+    match meter:
+        case Gauge():
+            return [event.name for event, _ in meter.events]
+        case Counter() | Histogram():
+            return [event.name for event in meter.events]
+        case Age():
+            return []
 
 
 def _total(text: str, name: str) -> int:

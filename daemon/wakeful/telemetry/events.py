@@ -16,7 +16,8 @@ from typing import Final, Literal
 Level = Literal["debug", "info", "warning", "error", "critical"]
 
 
-@dataclass(frozen=True, slots=True)
+# Without eq: each is one of a kind, and who looks one up, several times a job, compares no texts.
+@dataclass(frozen=True, slots=True, eq=False)
 class Event:
     """One kind of event, and the fields that it may carry; times are in seconds, unless named `_ms`."""
 

@@ -118,6 +118,10 @@ class Health:
             }
         return not stalled, stalled
 
+    def wants(self, event: Event) -> bool:
+        """Whether `on_event` does anything with this event."""
+        return event is DATABASE_LOST or event is DATABASE_RESTORED
+
     def on_event(self, event: Event, fields: Mapping[str, object]) -> None:
         """Subscriber of the bus: losing and regaining the database."""
         if event is DATABASE_LOST:

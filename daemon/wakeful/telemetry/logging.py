@@ -71,6 +71,11 @@ def configure_logging(
     return undo
 
 
+def log_wants(event: Event) -> bool:
+    """Whether the level that is set now lets an event through."""
+    return logging.getLogger(EVENT_LOGGER).isEnabledFor(_NUMBERS[event.level])
+
+
 def log_subscriber(event: Event, fields: Mapping[str, object]) -> None:
     """Subscriber of the bus: one line an event.
 

@@ -80,6 +80,10 @@ class Metrics:
         for meter in METERS:
             self._prepare(meter)
 
+    def wants(self, event: Event) -> bool:
+        """Whether an event feeds any metric."""
+        return event.name in self._by_event
+
     def on_event(self, event: Event, fields: Mapping[str, object]) -> None:
         """Subscriber of the bus."""
         fed = self._by_event.get(event.name)

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from threading import Lock
+from uuid import UUID
 
 from wakeful.telemetry.events import Event
 
@@ -29,16 +30,17 @@ class Recorder:
     def __call__(self, event: Event, fields: Mapping[str, object]) -> None:
         """Take one event in."""
         with self._lock:
-            self._events.append((event, dict(fields)))
+            self._events.append((event, {name: _shown(value) for name, value in fields.items()}))
             waiters = tuple(self._waiters)
         for loop, changed in waiters:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(changed.set)
 
     def of(self, event: Event, **fields: object) -> list[Mapping[str, object]]:
-        """Give the fields of every remembered `event` that has these values, oldest first."""
+        """Give the fields of every remembered `event` that has these values, oldest first; an id is its text."""
+        wanted = {name: _shown(value) for name, value in fields.items()}
         with self._lock:
-            return [seen for known, seen in self._events if known is event and fields.items() <= seen.items()]
+            return [seen for known, seen in self._events if known is event and wanted.items() <= seen.items()]
 
     def names(self) -> list[str]:
         """Give the names of all remembered events, oldest first."""
@@ -63,3 +65,7 @@ class Recorder:
             with self._lock:
                 self._waiters.discard(waiter)
         return found[0]
+
+
+def _shown(value: object) -> object:
+    return str(value) if isinstance(value, UUID) else value
