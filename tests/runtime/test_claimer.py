@@ -24,7 +24,7 @@ from wakeful.runtime.claimer import Claiming, Scope, claim_lane, claim_round, ru
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, suspended_clock
-from wakeful.telemetry.events import DATABASE_LOST, JOB_CLAIMED, LANES_CLAIMED
+from wakeful.telemetry.events import DATABASE_LOST, JOB_CLAIMED, JOBS_CLAIMED, LANES_CLAIMED
 
 POLL = PollSettings(min=0.02, max=0.1)
 
@@ -263,6 +263,7 @@ async def test_a_claim_whose_reply_was_lost_is_given_back_and_claimed_anew(
         assert {row["job_id"]: row["claim"] for row in rows} == {key: one.claim for key, one in held.items()}
         assert sorted((row["attempts"], row["run_no"]) for row in rows) == [(1, 1), (1, 2), (1, 2)]
         assert len(h.claimer.recorder.of(JOB_CLAIMED)) == 3
+        assert [told["jobs"] for told in h.claimer.recorder.of(JOBS_CLAIMED)] == [1, 2]
 
 
 async def loses_the_reply(h: Hall, sql: Connection, proxy: Proxy) -> None:

@@ -12,8 +12,10 @@ from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import (
     DUTY_TAKEN,
     EVENTS,
+    JOB_CLAIMED,
     JOB_DIED,
     JOB_FINISHED,
+    JOBS_CLAIMED,
     JOBS_RESCUED,
     LANES_CLAIMED,
     LISTENER_CONNECTED,
@@ -60,6 +62,15 @@ def test_what_happens_many_times_in_one_event_is_counted_so() -> None:
 
     assert 'wakeful_jobs_rescued_total{reason="lease"} 7' in text
     assert "backstop" not in text
+
+
+def test_jobs_claimed_are_counted_once_whether_or_not_each_is_told() -> None:
+    telemetry, metrics = _telemetry()
+    telemetry.emit(JOBS_CLAIMED, queue="q", job_type="T", jobs=2)
+    for run_no in (1, 2):
+        telemetry.emit(JOB_CLAIMED, queue="q", job_type="T", run_no=run_no)
+
+    assert 'wakeful_jobs_claimed_total{queue="q",job_type="T"} 2' in metrics.render()
 
 
 def test_an_event_can_set_a_gauge() -> None:

@@ -28,7 +28,7 @@ from wakeful.store import jobs as store
 from wakeful.store.database import Database
 from wakeful.store.jobs import Claimed, Lane
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import CLAIM_FAILED, JOB_CLAIMED, LANES_CLAIMED
+from wakeful.telemetry.events import CLAIM_FAILED, JOB_CLAIMED, JOBS_CLAIMED, LANES_CLAIMED
 
 PASSES: Final = 3
 HOT_ROUND: Final = 20
@@ -197,8 +197,8 @@ async def claim_lane(claiming: Claiming, owner: Owner, lane: Lane, limit: int) -
         raise
     holdings = [_holding(claiming, lane, one) for one in claimed]
     claiming.holdings.add(holdings)
+    _tell_all(claiming.telemetry, lane, holdings)
     for holding in holdings:
-        _tell(claiming.telemetry, holding)
         # Deposed meanwhile, by a reaper whose pass the claim outlived: the worker is to let go of it (I5).
         holding.lost = claiming.lease.owner != owner
         if not claiming.crew.put(holding):
@@ -242,11 +242,19 @@ def _seconds(claiming: Claiming, quiet: float) -> float:
     return quiet * random.uniform(0.8, 1.0)
 
 
+def _tell_all(telemetry: Telemetry, lane: Lane, holdings: Sequence[Holding]) -> None:
+    if holdings:
+        telemetry.emit(JOBS_CLAIMED, job_type=lane.job_type, queue=lane.queue, jobs=len(holdings))
+    if telemetry.hears(JOB_CLAIMED):
+        for holding in holdings:
+            _tell(telemetry, holding)
+
+
 def _tell(telemetry: Telemetry, holding: Holding) -> None:
     job = holding.job
     telemetry.emit(
         JOB_CLAIMED,
-        job_id=str(job.job_id),
+        job_id=job.job_id,
         job_type=job.job_type,
         queue=job.queue,
         subject=job.subject,

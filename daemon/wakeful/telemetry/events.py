@@ -120,6 +120,8 @@ LOOP_STALLED: Final = Event("loop.stalled", "critical",
 # Claiming.
 LANES_CLAIMED: Final = Event("lanes.claimed", "debug", "A claim round is over.", ("lanes", "jobs", "seconds"))
 CLAIM_FAILED: Final = Event("claim.failed", "warning", "A claim round failed; tried again.", ("error",))
+JOBS_CLAIMED: Final = Event("jobs.claimed", "debug", "Jobs of one lane are ours: told once for all of them.",
+    ("job_type", "queue", "jobs"))
 JOB_CLAIMED: Final = Event("job.claimed", "debug", "A job is ours.", (*_JOB, "wait_ms"))
 JOB_STARTED: Final = Event("job.started", "debug", "A handler was called.", _JOB)
 

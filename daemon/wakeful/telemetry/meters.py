@@ -95,7 +95,8 @@ METERS: Final[tuple[Meter, ...]] = (
     Counter(name="wakeful_loop_blocks_total", help="Times that a handler blocked the event loop.",
             events=(events.LOOP_BLOCKED,), labels=("job_type",)),
     # Jobs, as this instance runs them.
-    Counter(name="wakeful_jobs_claimed_total", help="Jobs claimed.", events=(events.JOB_CLAIMED,), labels=_BY_TYPE),
+    Counter(name="wakeful_jobs_claimed_total", help="Jobs claimed.",
+            events=(events.JOBS_CLAIMED,), labels=_BY_TYPE, amount="jobs"),
     Counter(name="wakeful_jobs_finished_total", help="Attempts that ended, by how.",
             events=ENDS_OF_ATTEMPT, labels=(*_BY_TYPE, OUTCOME)),
     Histogram(name="wakeful_job_wait_seconds", help="From when a job was due until it was claimed.", field="wait_ms",
