@@ -64,7 +64,7 @@ async def test_finishing_somebody_elses_job_changes_nothing_and_gives_false(
     async with testing.instance(db, name="w1") as w1, testing.instance(db, name="w2") as w2:
         job = await w1.claim()
         assert job is not None
-        stolen = Job(**{name: getattr(job, name) for name in job.__slots__} | {"claim": job.claim ^ 2})
+        stolen = job._replace(claim=job.claim ^ 2)
         before = await ready_row(sql, job_id)
 
         assert await w2.finish(stolen, {"stolen": True}) is False

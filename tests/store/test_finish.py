@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from uuid import UUID
 
 import anyio
@@ -28,7 +27,7 @@ async def test_a_finished_job_is_done_with_its_exact_result_and_all_that_it_went
     job_id = (await enqueue(sql, payload={"a": 1}, subject="abc", tags=["t"])).job_id
     async with claimer_on(db) as claimer:
         (claimed,) = await claimer.claim()
-        one = replace(finish_of(claimed, result=EXACT), degraded='["copy provider down"]')
+        one = finish_of(claimed, result=EXACT)._replace(degraded='["copy provider down"]')
 
         assert await store.finish(claimer.database, claimed.job.lane_id, [one]) == {(one.pos, one.claim)}
 

@@ -123,7 +123,7 @@ def make_attempt(threads: ThreadPool, *, steps: tuple[str, ...] = (), job: Job |
         clock=clock,
     )
     claimed = job or make_job()
-    port = ProgressPort(progress, threads.bridge, control)
+    port = ProgressPort(lambda: progress, threads.bridge, control)
     payload = claimed.payload
     assert isinstance(payload, dict)
     return Attempt(JobContext(claimed, payload, port), control, progress, writer, clock)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Final
 
@@ -27,6 +27,12 @@ _TOO_DEEP: Final = "nested too deeply"
 def loads(text: str) -> object:
     """Decode JSON text: int exact, float where its repr is the same number, else Decimal. Raises ValueError."""
     try:
+        try:
+            value, end = _scan(text, 0)
+            if end == len(text):
+                return value
+        except (StopIteration, ValueError):
+            pass  # white space round it, an integer beyond what int() takes, or no JSON: the exact way knows
         return _DECODER.decode(text)
     except RecursionError:
         raise ValueError(f"$: {_TOO_DEEP}") from None
@@ -73,6 +79,10 @@ def _refuse_constant(name: str) -> object:
 _DECODER: Final = json.JSONDecoder(
     parse_float=_exact_float, parse_int=_exact_int, parse_constant=_refuse_constant
 )
+# The same for nearly every text, at half the cost: integers are read in C.
+_scan: Final[Callable[[str, int], tuple[object, int]]] = json.JSONDecoder(
+    parse_float=_exact_float, parse_constant=_refuse_constant
+).scan_once  # type: ignore[attr-defined]
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

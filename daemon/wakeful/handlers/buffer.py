@@ -39,6 +39,9 @@ class Buffered:
     degraded: tuple[str, ...] = ()
 
 
+NOTHING: Final = Buffered()
+
+
 class Buffer:
     """Collects for one attempt, in any thread, until it is closed."""
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from threading import Lock
+from typing import Any, Final
 from uuid import UUID
 
 from wakeful.core import jsontext
 from wakeful.core.job import Job
-from wakeful.handlers.buffer import Buffer, Buffered, alert_request, follow_up
+from wakeful.errors import InvalidPayload
+from wakeful.handlers.buffer import NOTHING, Buffer, Buffered, alert_request, follow_up
 from wakeful.handlers.client import encode_payload
 from wakeful.handlers.handler import JobType
 from wakeful.handlers.options import EnqueueOptions
@@ -24,17 +26,16 @@ from wakeful.handlers.steps import ProgressPort, Step
 class JobContext:
     """One attempt of one job, as its handler sees it.
 
-    `attempt` counts from 1; `run_no` counts claims and only grows: fence outside systems with it. `payload` is the raw
-    object, numbers exact; `resources` is what the registry's lifespan yielded; `log` is a structlog logger bound to
-    the job.
+    `attempt` counts from 1; `run_no` counts claims and only grows: fence outside systems with it. `resources` is what
+    the registry's lifespan yielded; `log` is a structlog logger bound to the job.
     """
 
-    __slots__ = ("_buffer", "_job", "_port", "log", "payload", "resources")
+    __slots__ = ("_buffer", "_job", "_payload", "_port", "log", "resources")
 
     def __init__(
         self,
         job: Job,
-        payload: Mapping[str, object],
+        payload: Mapping[str, object] | None,
         port: ProgressPort,
         *,
         resources: object = None,
@@ -42,10 +43,17 @@ class JobContext:
     ) -> None:
         self._job = job
         self._port = port
-        self._buffer = Buffer()
-        self.payload = payload
+        self._buffer: Buffer | None = None
+        self._payload = payload
         self.resources: Any = resources
         self.log: Any = log
+
+    @property
+    def payload(self) -> Mapping[str, object]:
+        """The raw object, numbers exact; decoded when it is first looked at. Raises InvalidPayload."""
+        if self._payload is None:
+            self._payload = decoded_payload(self._job)
+        return self._payload
 
     @property
     def job_id(self) -> UUID:
@@ -125,7 +133,7 @@ class JobContext:
 
     def degrade(self, reason: str) -> None:
         """Say that the job makes do with less: it is DONE, with this reason for all to see."""
-        self._buffer.add_degraded(reason)
+        self._asked().add_degraded(reason)
 
     def enqueue(
         self,
@@ -164,9 +172,9 @@ class JobContext:
         )
         if isinstance(job_type, JobType):
             given = {} if payload is None else payload
-            self._buffer.add_follow_up(follow_up(job_type.job_type, job_type.encode_payload(given), options))
+            self._asked().add_follow_up(follow_up(job_type.job_type, job_type.encode_payload(given), options))
         else:
-            self._buffer.add_follow_up(follow_up(job_type, encode_payload(payload), options))
+            self._asked().add_follow_up(follow_up(job_type, encode_payload(payload), options))
 
     def alert(
         self,
@@ -184,7 +192,7 @@ class JobContext:
         after the attempt's end.
         """
         about = self.subject if subject is None else subject
-        self._buffer.add_alert(
+        self._asked().add_alert(
             alert_request(
                 kind, title=title, severity=severity, dedupe_key=dedupe_key, subject=about, body=body
             )
@@ -192,4 +200,33 @@ class JobContext:
 
     def close(self) -> Buffered:
         """For the runtime: give what the handler asked for, and refuse whatever it asks for from now on."""
-        return self._buffer.close()
+        with _MAKING:
+            buffer, self._buffer = self._buffer, self._buffer or _CLOSED
+        return NOTHING if buffer is None else buffer.close()
+
+    def _asked(self) -> Buffer:
+        """What the handler asks for, made when it first does: most attempts ask for nothing."""
+        buffer = self._buffer
+        if buffer is None:
+            with _MAKING:  # two threads of one handler may ask at once
+                buffer = self._buffer = self._buffer or Buffer()
+        return buffer
+
+
+def decoded_payload(job: Job) -> Mapping[str, object]:
+    """Give a job's payload as Python values, numbers exact; raises InvalidPayload where it can't be carried."""
+    try:
+        payload = job.payload
+    except ValueError as error:
+        raise InvalidPayload((str(error),)) from None
+    return payload if isinstance(payload, dict) else {}
+
+
+def _closed_buffer() -> Buffer:
+    buffer = Buffer()
+    buffer.close()
+    return buffer
+
+
+_MAKING: Final = Lock()
+_CLOSED: Final = _closed_buffer()

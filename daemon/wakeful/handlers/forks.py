@@ -7,25 +7,15 @@ would have ended it: nothing of the daemon's runs there, and nothing is written 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 FAILED: Final = 1
 
 
-@contextmanager
-def ended_if_copy() -> Iterator[None]:
-    """End this process, if the block forked it off."""
-    born, raised = os.getpid(), None
-    try:
-        yield
-    except BaseException as error:
-        raised = error
-        raise
-    finally:
-        if os.getpid() != born:
-            os._exit(_exit_code(raised))
+def end_if_copy(born: int, raised: BaseException | None) -> None:
+    """End this process where it is not the one, `born` by its pid, in which the call began; `raised` ended the call."""
+    if os.getpid() != born:
+        os._exit(_exit_code(raised))
 
 
 def _exit_code(raised: BaseException | None) -> int:

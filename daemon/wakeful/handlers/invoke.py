@@ -10,29 +10,30 @@ the task it runs in hurts nobody else; a thread gets a copy of the context in wh
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
+from types import CoroutineType
+from typing import Any, Final, NamedTuple
 
 from wakeful.core.text import only_member
 from wakeful.errors import Directive, JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
 from wakeful.handlers.context import JobContext
-from wakeful.handlers.forks import ended_if_copy
+from wakeful.handlers.forks import end_if_copy
 from wakeful.handlers.handler import Handler
 from wakeful.handlers.threads import ThreadPool
 
-_MEANT = (Directive, JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost)
+_MEANT: Final = (Directive, JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost)
+_NEVER_AWAITED: Final = frozenset({dict, list, tuple, str, int, float, bool})
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(NamedTuple):
     """The handler, or its hook, gave `value`: anything at all; `plain.encode_result` says whether it can be stored."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(NamedTuple):
     """The handler, or its hook, raised. A CancelledError is the runtime's where the attempt's control has a reason."""
 
     exception: BaseException
@@ -43,14 +44,17 @@ Answer = Returned | Raised
 
 async def invoke(handler: Handler, job: JobContext, payload: object, threads: ThreadPool) -> Answer:
     """Call a handler with its bound payload, on the loop or in a thread, inside its registry's hook. Never raises."""
-    call = _Once(partial(_call, handler, job, payload, threads))
+    born = os.getpid()
     try:
-        with ended_if_copy():
-            value = await (call() if handler.around is None else handler.around(job, call))
-        _refuse_awaitable(value)
+        if handler.around is None:
+            value = await _call(handler, job, payload, threads)
+        else:
+            value = await handler.around(job, _Once(partial(_call, handler, job, payload, threads)))
+        answer: Answer = Returned(_value(value))
     except BaseException as error:  # noqa: BLE001 -- R8: sys.exit() in a handler is a failed attempt, no more
-        return Raised(_meant(error))
-    return Returned(value)
+        answer = Raised(_meant(error))
+    end_if_copy(born, answer.exception if isinstance(answer, Raised) else None)
+    return answer
 
 
 class _Once:
@@ -70,25 +74,26 @@ class _Once:
 
 
 async def _call(handler: Handler, job: JobContext, payload: object, threads: ThreadPool) -> object:
-    call: Callable[[], object] = (
-        partial(handler.function, job, payload) if handler.takes_payload else partial(handler.function, job)
-    )
     if handler.runs_on_loop:
-        made = call()
-        return await made if inspect.isawaitable(made) else made
-    ended = await threads.run(call, label=job.label)
+        made: Any = handler.function(job, payload) if handler.takes_payload else handler.function(job)
+        return await made if type(made) is CoroutineType or inspect.isawaitable(made) else made
+    arguments = (job, payload) if handler.takes_payload else (job,)
+    ended = await threads.run(partial(handler.function, *arguments), label=job.label)
     if ended.raised is not None:
         raise ended.raised
     return ended.value
 
 
-def _refuse_awaitable(value: object) -> None:
+def _value(value: object) -> object:
+    if value is None or type(value) in _NEVER_AWAITED:
+        return value
     if inspect.iscoroutine(value):
         value.close()
     if inspect.isawaitable(value):
         raise TypeError(
             "the handler returned a coroutine that nobody awaits: make it an `async def`, or await it"
         )
+    return value
 
 
 def _meant(error: BaseException) -> BaseException:

@@ -36,6 +36,8 @@ def encode_object(value: object, limit_bytes: int, what: str) -> str:
 
 def encode_result(value: object, limit_bytes: int = RESULT_LIMIT_BYTES) -> str:
     """Give what a handler returned as JSON text; raises ValueError saying why it can't be stored."""
+    if value is None:
+        return "null"
     return encode(value, limit_bytes, "the result")
 
 

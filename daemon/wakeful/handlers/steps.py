@@ -7,26 +7,39 @@ ways is right is known from the thread that asks; the wrong one says so and chan
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
+from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from wakeful.core.text import describe_exception
 from wakeful.handlers.bridge import Bridge
 from wakeful.handlers.control import AttemptControl
 from wakeful.handlers.progress import Progress
 
+_MAKING: Final = Lock()
+
 
 class ProgressPort:
-    """The progress of an attempt, reached from the loop and from threads alike."""
+    """The progress of an attempt, reached from the loop and from threads alike; made when it is first asked for."""
 
-    __slots__ = ("bridge", "control", "progress")
+    __slots__ = ("_make", "_progress", "bridge", "control")
 
-    def __init__(self, progress: Progress, bridge: Bridge, control: AttemptControl) -> None:
-        self.progress = progress
+    def __init__(self, make: Callable[[], Progress], bridge: Bridge, control: AttemptControl) -> None:
+        self._make = make
+        self._progress: Progress | None = None
         self.bridge = bridge
         self.control = control
+
+    @property
+    def progress(self) -> Progress:
+        """The attempt's one progress."""
+        progress = self._progress
+        if progress is None:
+            with _MAKING:  # two threads of one handler may ask at once
+                progress = self._progress = self._progress or self._make()
+        return progress
 
     def mark(self, name: str | None, percent: float | None, message: str | None) -> Awaitable[None]:
         """Note percent and message, and write them if a second has passed: when awaited, in a thread at once.

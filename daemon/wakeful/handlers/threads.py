@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from wakeful.handlers.bridge import Bridge
-from wakeful.handlers.forks import ended_if_copy
+from wakeful.handlers.forks import end_if_copy
 
 T = TypeVar("T")
 
@@ -191,8 +192,10 @@ def _serve_one(
 
 
 def _answer(call: Callable[[], object]) -> Ended[object]:
+    born = os.getpid()
     try:
-        with ended_if_copy():
-            return Ended(value=call())
+        ended: Ended[object] = Ended(value=call())
     except BaseException as error:  # noqa: BLE001 -- sys.exit() in a handler may not end its thread, let alone the daemon
-        return Ended(raised=error)
+        ended = Ended(raised=error)
+    end_if_copy(born, ended.raised)
+    return ended

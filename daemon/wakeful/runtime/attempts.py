@@ -8,6 +8,7 @@ replaced, up to a bound, and the attempt fails only when the grace is over (I13,
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,14 +17,15 @@ from uuid import UUID
 
 import anyio
 
-from wakeful.aio.periodic import pause
+from wakeful.aio.periodic import pause, rest
+from wakeful.aio.wakeup import Wakeup
 from wakeful.errors import JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
 from wakeful.handlers.control import AttemptControl, StopReason
 from wakeful.runtime.conclusion import Landing
-from wakeful.runtime.holdings import Holding
+from wakeful.runtime.holdings import Holding, identity_of
 from wakeful.runtime.lease import INTERRUPT_AT, Lease
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import JOB_CANCEL_REQUESTED, JOB_OVERLAPPED, JOB_STUCK, LEASE_FENCED
+from wakeful.telemetry.events import JOB_CANCEL_REQUESTED, JOB_OVERLAPPED, JOB_STUCK, LEASE_FENCED, Event
 
 TICK_SECONDS: Final = 0.05
 STUCK_SECONDS: Final = 1.0
@@ -81,10 +83,15 @@ class Attempts:
     running: dict[tuple[UUID, int], Attempt] = field(default_factory=dict)
     interrupting: bool = False
     _none_left: anyio.Event = field(default_factory=anyio.Event)
+    _resting: list[Callable[[], None]] = field(default_factory=list)
 
     def begin(self, attempt: Attempt) -> None:
         """A handler is about to be called."""
         self.running[attempt.holding.key] = attempt
+        if self._resting:
+            resting, self._resting = self._resting, []
+            for wake in resting:
+                wake()
 
     def end(self, holding: Holding) -> None:
         """The handler has ended, or never began: nothing is delivered to its task any more."""
@@ -98,6 +105,27 @@ class Attempts:
             if self._none_left.is_set():  # else others wait for it already
                 self._none_left = anyio.Event()
             await self._none_left.wait()
+
+    async def begun(
+        self, stop: anyio.Event, seconds: float = math.inf, wake: Callable[[], None] = lambda: None
+    ) -> None:
+        """Wait until a handler runs, for `seconds` at most, or until `stop` is set; `wake` is called when one begins.
+
+        For who has something to watch only while handlers run: an idle process is not to wake up for nothing.
+        """
+        if self.running:
+            return
+        bell = Wakeup()
+
+        def woken() -> None:
+            wake()
+            bell.ring()
+
+        self._resting.append(woken)
+        try:
+            await rest(stop, bell, seconds)
+        finally:
+            self._resting = [one for one in self._resting if one is not woken]
 
     @property
     def stuck(self) -> list[Attempt]:
@@ -135,8 +163,10 @@ def deliver(attempt: Attempt) -> None:
 
 async def run_overseer(attempts: Attempts, overseeing: Overseeing, stop: anyio.Event) -> None:
     """Watch deadlines, leases and stubborn handlers until `stop` is set."""
-    while not await pause(stop, TICK_SECONDS):
-        oversee(attempts, overseeing)
+    while not stop.is_set():
+        await attempts.begun(stop)
+        if not await pause(stop, TICK_SECONDS):
+            oversee(attempts, overseeing)
 
 
 def oversee(attempts: Attempts, overseeing: Overseeing, now: float | None = None) -> None:
@@ -183,15 +213,5 @@ def request_cancel(attempts: Attempts, telemetry: Telemetry, holding: Holding) -
         _tell(telemetry, JOB_CANCEL_REQUESTED, attempt)
 
 
-def _tell(telemetry: Telemetry, event: object, attempt: Attempt, **fields: object) -> None:
-    job = attempt.holding.job
-    telemetry.emit(
-        event,  # type: ignore[arg-type]
-        job_id=str(job.job_id),
-        job_type=job.job_type,
-        queue=job.queue,
-        subject=job.subject,
-        run_no=job.run_no,
-        attempt=job.attempts,
-        **fields,
-    )
+def _tell(telemetry: Telemetry, event: Event, attempt: Attempt, **fields: object) -> None:
+    telemetry.emit(event, **identity_of(attempt.holding), **fields)

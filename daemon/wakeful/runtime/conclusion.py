@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Final, Literal, NamedTuple, assert_never
 
 from wakeful.core import jsontext
 from wakeful.core.outcome import (
@@ -30,12 +30,14 @@ from wakeful.store.jobs import Finish, Settlement, Status, Verb
 Fate = Status | Literal["lost", "unknown"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landing:
+class Landing(NamedTuple):
     """What became of a conclusion; `delay` (seconds) is for a PENDING job."""
 
     fate: Fate
     delay: float = 0.0
+
+
+DONE: Final = Landing(fate="DONE")
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -65,15 +67,10 @@ class Conclusion:
 
     def as_finish(self) -> Finish:
         """The row of finish_jobs, for a Done."""
-        assert isinstance(self.outcome, Done)
-        degraded = jsontext.dumps(list(self.outcome.degraded)) if self.outcome.degraded else None
-        return Finish(
-            pos=self.holding.pos,
-            claim=self.holding.claim,
-            result=self.outcome.result_text,
-            degraded=degraded,
-            keep=self.outcome.history,
-        )
+        outcome, job = self.outcome, self.holding.job
+        assert isinstance(outcome, Done)
+        degraded = jsontext.dumps(list(outcome.degraded)) if outcome.degraded else None
+        return Finish(job.pos, job.claim, outcome.result_text, degraded, outcome.history)
 
     def as_settlement(self) -> Settlement:
         """The row of settle_jobs, for everything but a Done."""

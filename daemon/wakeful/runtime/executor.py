@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 from wakeful.core.outcome import HandedBack, Outcome
 from wakeful.errors import JobInterrupted, LeaseLost, WakefulError
@@ -16,13 +17,12 @@ from wakeful.handlers.invoke import Answer, Raised, invoke
 from wakeful.runtime.apart import apart, ended
 from wakeful.runtime.attempts import Attempt, ask
 from wakeful.runtime.conclusion import Conclusion, Landing
-from wakeful.runtime.holdings import Holding
+from wakeful.runtime.holdings import Holding, identity_of
 from wakeful.runtime.preparing import (
     Executing,
     Prepared,
     backoff_of,
     deadline_of,
-    identity_of,
     prepare,
 )
 from wakeful.runtime.verdict import Circumstances, verdict, without_secrets
@@ -84,7 +84,8 @@ def _begin(
         landed=landed,
     )
     executing.attempts.begin(attempt)
-    executing.telemetry.emit(JOB_STARTED, **identity_of(holding))
+    if executing.telemetry.hears(JOB_STARTED):
+        executing.telemetry.emit(JOB_STARTED, **identity_of(holding))
     if executing.attempts.interrupting:
         ask(attempt, JobInterrupted("the process is stopping"))
     return attempt
@@ -103,7 +104,7 @@ async def _call(executing: Executing, holding: Holding, prepared: Prepared) -> A
 async def _begin_progress(prepared: Prepared) -> Raised | None:
     """Store the declared steps; gives the answer of an attempt that lost its job meanwhile, or is to stop."""
     try:
-        await prepared.progress.begin()
+        await prepared.port.progress.begin()
     except LeaseLost as lost:
         prepared.control.cancel(LeaseLost(str(lost)))
         return Raised(lost)
@@ -131,7 +132,7 @@ def _end(executing: Executing, attempt: Attempt, prepared: Prepared, answer: Ans
             snoozed=holding.snoozed,
             snooze_limit=executing.settings.snooze_limit,
             history=prepared.handler.declaration.history,
-            delay=lambda: backoff_of(executing, prepared.handler, holding.job.attempts),
+            delay=partial(backoff_of, executing, prepared.handler, holding.job.attempts),
         ),
     )
     shown = without_secrets(outcome, executing.telemetry.redactor)
@@ -139,10 +140,12 @@ def _end(executing: Executing, attempt: Attempt, prepared: Prepared, answer: Ans
 
 
 def _keep_lines(executing: Executing, holding: Holding, lines: LineBuffer) -> None:
-    job = holding.job
-    executing.reporter.log(
-        [
-            (job.job_id, job.run_no, number, line.logged_at, line.level, line.message)
-            for number, line in enumerate(lines.lines(), 1)
-        ]
-    )
+    kept = lines.lines()
+    if kept:
+        job = holding.job
+        executing.reporter.log(
+            [
+                (job.job_id, job.run_no, number, line.logged_at, line.level, line.message)
+                for number, line in enumerate(kept, 1)
+            ]
+        )

@@ -19,7 +19,7 @@ from wakeful.core.outcome import Done, Failed, HandedBack, Snoozed
 from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.runtime.conclusion import Conclusion, Landing
 from wakeful.runtime.flush import Flushed, Flushing, flush, flush_alone
-from wakeful.runtime.holdings import Holdings
+from wakeful.runtime.holdings import Holdings, identity_of
 from wakeful.telemetry.events import (
     FLUSH_COMMITTED,
     FLUSH_FAILED,
@@ -135,9 +135,9 @@ class Finisher:
         self._flushing.telemetry.emit(FLUSH_COMMITTED, jobs=len(flushed.settled), seconds=seconds)
 
     def _settle(self, flushed: Flushed, *, alone: bool) -> None:
+        self._unsettled -= len(flushed.settled)
+        self.holdings.drop(*[conclusion.holding for conclusion, _ in flushed.settled])
         for conclusion, landing in flushed.settled:
-            self._unsettled -= 1
-            self.holdings.drop(conclusion.holding)
             self._tell(conclusion, landing)
             if conclusion.landed is not None:
                 conclusion.landed(landing)
@@ -154,30 +154,25 @@ class Finisher:
             self._all_settled.set()
 
     def _tell(self, conclusion: Conclusion, landing: Landing) -> None:
-        event = event_of(conclusion, landing)
-        if event is None:
+        event, telemetry = event_of(conclusion, landing), self._flushing.telemetry
+        if event is None or not telemetry.hears(event):
             return
-        job = conclusion.holding.job
         fields: dict[str, object] = {
-            "job_id": str(job.job_id),
-            "job_type": job.job_type,
-            "queue": job.queue,
-            "subject": job.subject,
-            "run_no": job.run_no,
-            "attempt": job.attempts,
+            **identity_of(conclusion.holding),
             "outcome": event.name.partition(".")[2],
             "wait_ms": round(conclusion.holding.wait * 1000),
             "run_ms": round(conclusion.run * 1000),
         }
-        if isinstance(conclusion.outcome, Failed):
-            fields |= {"error_type": conclusion.outcome.error.type, "error": conclusion.outcome.error.message}
-        if isinstance(conclusion.outcome, Snoozed):
-            fields["error"] = conclusion.outcome.reason
+        outcome = conclusion.outcome
+        if isinstance(outcome, Failed):
+            fields |= {"error_type": outcome.error.type, "error": outcome.error.message}
+        if isinstance(outcome, Snoozed):
+            fields["error"] = outcome.reason
         if landing.fate == "PENDING":
             fields["next_run_in"] = round(landing.delay, 1)
-        if isinstance(conclusion.outcome, Done) and conclusion.outcome.degraded:
-            fields["degraded"] = list(conclusion.outcome.degraded)
-        self._flushing.telemetry.emit(event, **fields)
+        if isinstance(outcome, Done) and outcome.degraded:
+            fields["degraded"] = list(outcome.degraded)
+        telemetry.emit(event, **fields)
 
 
 def event_of(conclusion: Conclusion, landing: Landing) -> Event | None:

@@ -17,7 +17,8 @@ from uuid import UUID
 from wakeful.core import backoff, jsontext
 from wakeful.core.outcome import Done, ErrorEntry, Failed, FollowUp
 from wakeful.errors import DataRefused, OptionRefused, StoreBusy
-from wakeful.runtime.conclusion import Conclusion, Landing
+from wakeful.runtime.conclusion import DONE, Conclusion, Landing
+from wakeful.runtime.holdings import identity_of
 from wakeful.store import jobs as store
 from wakeful.store.database import Database, Transaction
 from wakeful.telemetry.bus import Telemetry
@@ -129,8 +130,8 @@ async def _write_group(
     lane_id = group[0].holding.lane_id
     if isinstance(group[0].outcome, Done):
         finished = await store.finish(runner, lane_id, [one.as_finish() for one in group])
-        done = [one.holding for one in group if (one.holding.pos, one.holding.claim) in finished]
-        return {holding.key: Landing(fate="DONE") for holding in done}
+        jobs = [one.holding.job for one in group]
+        return {(job.job_id, job.claim): DONE for job in jobs if (job.pos, job.claim) in finished}
     settled = await store.settle(
         runner, lane_id, [one.as_settlement() for one in group], lost_limit=flushing.lost_limit
     )
@@ -169,16 +170,7 @@ def _refused(telemetry: Telemetry, conclusion: Conclusion, error: Exception) -> 
     """The conclusion that always stores: a failed attempt that says, in plain ASCII, what was refused."""
     job = conclusion.holding.job
     reason = str(error).encode("ascii", "replace").decode("ascii")[:2000]
-    telemetry.emit(
-        RESULT_REPLACED,
-        job_id=str(job.job_id),
-        job_type=job.job_type,
-        queue=job.queue,
-        subject=job.subject,
-        run_no=job.run_no,
-        attempt=job.attempts,
-        reason=reason,
-    )
+    telemetry.emit(RESULT_REPLACED, **identity_of(conclusion.holding), reason=reason)
     later = backoff.jittered(backoff.delay(job.attempts), random.random())
     delay = conclusion.outcome.delay if isinstance(conclusion.outcome, Failed) else later
     retry = conclusion.outcome.retry if isinstance(conclusion.outcome, Failed) else True

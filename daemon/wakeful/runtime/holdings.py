@@ -38,6 +38,11 @@ class Holding:
     stage: Stage = "waiting"
     lost: bool = False
     started: float | None = None
+    # Names this claim of this job: a token is one a statement, a job may be claimed again.
+    key: tuple[UUID, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.key = self.job.job_id, self.job.claim
 
     @property
     def lane_id(self) -> int:
@@ -59,10 +64,18 @@ class Holding:
         """Id of the job."""
         return self.job.job_id
 
-    @property
-    def key(self) -> tuple[UUID, int]:
-        """Names this claim of this job: a token is one a statement, a job may be claimed again."""
-        return self.job.job_id, self.job.claim
+
+def identity_of(holding: Holding) -> dict[str, object]:
+    """What every event about this attempt carries."""
+    job = holding.job
+    return {
+        "job_id": job.job_id,
+        "job_type": job.job_type,
+        "queue": job.queue,
+        "subject": job.subject,
+        "run_no": job.run_no,
+        "attempt": job.attempts,
+    }
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,10 +109,11 @@ class Holdings:
             for holding in holdings:
                 self._held[holding.key] = holding
 
-    def drop(self, holding: Holding) -> None:
-        """Let go of a job whose end the database has taken, or that is not ours any more."""
+    def drop(self, *holdings: Holding) -> None:
+        """Let go of jobs whose end the database has taken, or that are not ours any more."""
         with self._lock:
-            self._held.pop(holding.key, None)
+            for holding in holdings:
+                self._held.pop(holding.key, None)
 
     def snapshot(self) -> list[Holding]:
         """Everything held now."""

@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
-from wakeful.core import backoff, jsontext
+from wakeful.core import backoff
 from wakeful.core.outcome import ErrorEntry, Failed, Outcome
 from wakeful.core.pace import Pace
 from wakeful.core.settings import JobSettings
 from wakeful.core.text import clean, describe_exception
 from wakeful.errors import InvalidPayload, UnknownJobType
-from wakeful.handlers.context import JobContext
+from wakeful.handlers.context import JobContext, decoded_payload
 from wakeful.handlers.control import AttemptControl
 from wakeful.handlers.handler import Handler
 from wakeful.handlers.progress import Progress
@@ -57,14 +58,13 @@ class Executing:
     backoff: Callable[[int], float] | None = None
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Prepared:
+class Prepared(NamedTuple):
     """A job that can be called: its handler, its typed payload, and what the handler is given."""
 
     handler: Handler
     payload: object
     context: JobContext
-    progress: Progress
+    port: ProgressPort
     control: AttemptControl
     lines: LineBuffer
     names: JobNames
@@ -75,45 +75,27 @@ def prepare(executing: Executing, holding: Holding) -> Prepared | Outcome:
     job = holding.job
     try:
         handler = executing.find(job.job_type)
-        raw = jsontext.loads(job.payload_text)
-        payload = handler.bind(raw)
+        # A handler that takes no payload may look at `job.payload`, which is decoded then.
+        raw = decoded_payload(job) if handler.takes_payload else None
+        payload = handler.bind(raw) if handler.takes_payload else None
     except UnknownJobType as error:
         entry = ErrorEntry(type="UnknownJobType", message=clean(error, MESSAGE_BYTES))
         return Failed(error=entry, delay=backoff_of(executing, None, job.attempts))
-    except (InvalidPayload, ValueError) as error:
+    except InvalidPayload as error:
         entry = ErrorEntry(type="InvalidPayload", message=clean(error, MESSAGE_BYTES))
         return Failed(error=entry, delay=0.0, retry=False)
     except BaseException as error:  # noqa: BLE001 -- a payload type's own validation may raise anything, even exit
         return Failed(error=describe_exception(error), delay=0.0, retry=False)
-    return _prepared(executing, holding, handler, raw, payload)
-
-
-def _prepared(
-    executing: Executing, holding: Holding, handler: Handler, raw: object, payload: object
-) -> Prepared:
-    job = holding.job
     control = AttemptControl(deadline_of(executing, holding))
-    progress = progress_of(executing, holding, control, handler.declaration.steps)
     names = JobNames(
         job_id=job.job_id, job_type=job.job_type, queue=job.queue, run_no=job.run_no, attempt=job.attempts
     )
     lines = LineBuffer(executing.telemetry.redactor)
-    context = JobContext(
-        job,
-        raw if isinstance(raw, dict) else {},
-        ProgressPort(progress, executing.threads.bridge, control),
-        resources=executing.resources.of(handler),
-        log=job_logger(names, lines),
-    )
-    return Prepared(
-        handler=handler,
-        payload=payload,
-        context=context,
-        progress=progress,
-        control=control,
-        lines=lines,
-        names=names,
-    )
+    make = partial(progress_of, executing, holding, control, handler.declaration.steps)
+    port = ProgressPort(make, executing.threads.bridge, control)
+    resources = executing.resources.of(handler)
+    context = JobContext(job, raw, port, resources=resources, log=job_logger(names, lines))
+    return Prepared(handler, payload, context, port, control, lines, names)
 
 
 def progress_of(
@@ -151,19 +133,6 @@ def backoff_of(executing: Executing, handler: Handler | None, attempts: int) -> 
 def deadline_of(executing: Executing, holding: Holding) -> float:
     """How long the attempt may run, in seconds."""
     return holding.job.deadline if executing.deadline is None else executing.deadline
-
-
-def identity_of(holding: Holding) -> dict[str, object]:
-    """What every event about this attempt carries."""
-    job = holding.job
-    return {
-        "job_id": str(job.job_id),
-        "job_type": job.job_type,
-        "queue": job.queue,
-        "subject": job.subject,
-        "run_no": job.run_no,
-        "attempt": job.attempts,
-    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import anyio
 
 from wakeful.aio.wakeup import Wakeup, ring_when_set
 from wakeful.errors import DataRefused, StoreUnavailable
-from wakeful.runtime.holdings import Holding
+from wakeful.runtime.holdings import Holding, identity_of
 from wakeful.store import jobs as store
 from wakeful.store.database import Database
 from wakeful.telemetry.events import PROGRESS_REFUSED
@@ -138,16 +138,7 @@ class Reporter:
             write.answered.set()
 
     def _tell_refused(self, holding: Holding) -> None:
-        job = holding.job
-        self._database.telemetry.emit(
-            PROGRESS_REFUSED,
-            job_id=str(job.job_id),
-            job_type=job.job_type,
-            queue=job.queue,
-            subject=job.subject,
-            run_no=job.run_no,
-            attempt=job.attempts,
-        )
+        self._database.telemetry.emit(PROGRESS_REFUSED, **identity_of(holding))
 
     async def _write_one_by_one(self, batch: Sequence[_Write]) -> None:
         for write in batch:

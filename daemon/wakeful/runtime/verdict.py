@@ -35,7 +35,7 @@ from wakeful.errors import (
     Retry,
     Snooze,
 )
-from wakeful.handlers.buffer import Buffered
+from wakeful.handlers.buffer import NOTHING, Buffered
 from wakeful.handlers.control import StopReason
 from wakeful.handlers.invoke import Answer, Raised, Returned
 from wakeful.handlers.plain import encode_result
@@ -43,9 +43,12 @@ from wakeful.telemetry.redaction import Redactor
 
 REASON_LIMIT_BYTES: Final = 16 * 1024
 SHORTEST_SNOOZE_SECONDS: Final = 1.0
+# What most attempts come to, made once.
+NULL_KEPT: Final = Done(result_text="null")
+NULL_NOT_KEPT: Final = Done(result_text="null", history=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Circumstances:
     """What the verdict on an answer depends on besides it. `delay` gives the backoff after a failure, in seconds."""
 
@@ -86,6 +89,8 @@ def _stopped(reason: StopReason, answer: Answer, buffered: Buffered, circumstanc
 
 
 def _returned(value: object, buffered: Buffered, circumstances: Circumstances) -> Outcome:
+    if value is None and buffered is NOTHING:
+        return NULL_KEPT if circumstances.history else NULL_NOT_KEPT
     try:
         text = encode_result(value)
     except ValueError as error:
@@ -139,7 +144,7 @@ def without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
             return replace(outcome, error=hidden)
         case Discarded():
             return replace(outcome, reason=redactor.text(outcome.reason))
-        case Done():
-            return replace(outcome, degraded=tuple(redactor.text(one) for one in outcome.degraded))
+        case Done(degraded=reasons) if reasons:
+            return replace(outcome, degraded=tuple(redactor.text(one) for one in reasons))
         case _:
             return outcome

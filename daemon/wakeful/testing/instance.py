@@ -121,7 +121,7 @@ class Instance:
         """Report steps of a claimed job as its handler would."""
         executing, control = self._parts.executing, AttemptControl(job.deadline)
         progress = progress_of(executing, self._held(job), control, steps)
-        return StepReports(ProgressPort(progress, executing.threads.bridge, control))
+        return StepReports(ProgressPort(lambda: progress, executing.threads.bridge, control))
 
     async def set_progress(self, job: Job, document: object) -> bool:
         """Store a progress document as it is; False for a former claim."""
