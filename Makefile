@@ -2,7 +2,7 @@
 # Works with GNU make 3.81. A value is passed on by the environment, never pasted into a command.
 
 .PHONY: help run test test-oldest check lint bench lock clean distclean
-.PHONY: setup-run setup-dev lint-style lint-format lint-types lint-imports
+.PHONY: setup-run setup-dev setup-bench lint-style lint-format lint-types lint-imports
 
 PYTHON_IN_VENV = .venv/bin/python
 
@@ -45,8 +45,8 @@ lint-types: setup-dev
 lint-imports: setup-dev
 	.venv/bin/lint-imports --no-logo
 
-bench: setup-dev ## Measure: drain, wake latency, idle statements
-	@exec $(PYTHON_IN_VENV) -m bench $(ARGS)
+bench: setup-bench ## Measure (ARGS="drain wake --rounds 5"; ARGS=--help lists what)
+	@exec .venv-bench/bin/python -m bench $(ARGS)
 
 lock: ## Write the lock files anew from pyproject.toml (ARGS=--upgrade: with the newest versions)
 	tools/lock.sh $(ARGS)
@@ -54,11 +54,14 @@ lock: ## Write the lock files anew from pyproject.toml (ARGS=--upgrade: with the
 clean: ## Remove the demo's data, caches and built files
 	@tools/clean.sh
 
-distclean: clean ## Remove the environment .venv, too
-	rm -rf .venv
+distclean: clean ## Remove the environments, too
+	rm -rf .venv .venv-bench .venv-peers bench/peers/node_modules
 
 setup-run:
 	@tools/setup.sh run
+
+setup-bench: setup-dev
+	@bench/setup.sh bench
 
 setup-dev:
 	@tools/setup.sh dev

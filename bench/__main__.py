@@ -1,42 +1,92 @@
-"""`python -m bench`: the first figures, each measurement on a server of its own."""
+"""`python -m bench [NAME …]`: measure, round after round on one server, then print and write what it gave."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
-from bench.measures import Measure, drain, idle, wake
-from bench.stage import stage
+from bench import report
+from bench.catalogue import MEASUREMENTS
+from bench.figures import Results, table
+from bench.machine import described
+from bench.ratios import ratios_of
+from bench.sizes import Sizes
+from bench.stage import Cluster, fresh, make_template, running_cluster
 
-MEASURES: dict[str, Measure] = {
-    "drain": lambda here: drain(here, 20_000, job_type="bench.noop", concurrency=10),
-    "drain-100": lambda here: drain(here, 20_000, job_type="bench.noop", concurrency=100),
-    "drain-threads": lambda here: drain(here, 20_000, job_type="bench.thread", concurrency=10),
-    "wake": lambda here: wake(here, 300),
-    "idle": lambda here: idle(here, 30),
-}
+ROOT = Path(__file__).resolve().parents[1]
 
 
-async def measure(names: list[str]) -> None:
-    python, load = platform.python_version(), os.getloadavg()[0]
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {python}; load {load:.1f}")
-    for name in names:
-        async with stage() as here:
-            print(f"{name:>14}  {await MEASURES[name](here)}", flush=True)
+async def run_rounds(
+    cluster: Cluster, names: Sequence[str], *, rounds: int, given: dict[str, float]
+) -> Results:
+    """Each measurement once a round, so that what is compared lies close together in time."""
+    results = Results()
+    await make_template(cluster)
+    for number in range(1, rounds + 1):
+        results.begin_round()
+        for name in names:
+            measurement = MEASUREMENTS[name]
+            print(f"round {number} of {rounds}: {name}", file=sys.stderr, flush=True)
+            async with fresh(cluster, "bench") as here:
+                outcome = await measurement.run(here, Sizes(measurement.sizes).replaced(given))
+            results.add(outcome)
+            print(table(results.latest(outcome)), file=sys.stderr, flush=True)
+    return results
+
+
+async def measure(arguments: argparse.Namespace) -> None:
+    names = arguments.names or [name for name, one in MEASUREMENTS.items() if one.by_default]
+    with running_cluster() as cluster:
+        machine = await described(cluster)
+        results = await run_rounds(cluster, names, rounds=arguments.rounds, given=dict(arguments.set))
+    figures = [*results.figures(), *ratios_of(results.rounds)]
+    report.show(machine, figures, rounds=arguments.rounds)
+    path = report.write(arguments.out, machine, figures, list(results.series.values()))
+    print(f"\nwritten to {path}")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    listed = "\n".join(
+        f"  {name:<15} {one.title} ({', '.join(f'{size}={value:g}' for size, value in one.sizes.items())})"
+        for name, one in MEASUREMENTS.items()
+    )
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=__doc__,
+        epilog=f"measurements and their sizes:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", type=_name, help="which (default: all quick ones)"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="how often each (default: 3)")
+    parser.add_argument("--set", action="append", metavar="SIZE=NUMBER", type=_size, default=[])
+    parser.add_argument("--out", type=Path, default=ROOT / "reports" / "bench", help="folder for the results")
+    return parser
+
+
+def _name(text: str) -> str:
+    if text not in MEASUREMENTS:
+        raise argparse.ArgumentTypeError(f"no measurement is named {text!r}: {', '.join(MEASUREMENTS)}")
+    return text
+
+
+def _size(text: str) -> tuple[str, float]:
+    name, _, number = text.partition("=")
+    known = {size for one in MEASUREMENTS.values() for size in one.sizes}
+    if name not in known:
+        raise argparse.ArgumentTypeError(f"no measurement has a size {name!r}: {', '.join(sorted(known))}")
+    try:
+        return name, float(number)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{number!r} is not a number") from None
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"which: {', '.join(MEASURES)} (default: all)"
-    )
-    chosen = parser.parse_args().names or list(MEASURES)
-    unknown = [name for name in chosen if name not in MEASURES]
-    if unknown:
-        parser.error(f"no measurement named {', '.join(unknown)}; there are {', '.join(MEASURES)}")
-    asyncio.run(measure(chosen))
+    asyncio.run(measure(build_parser().parse_args()))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,11 @@ async def noop(job: JobContext) -> None:
     return None
 
 
+@registry.job("bench.forgotten", history=False)
+async def forgotten(job: JobContext) -> None:
+    return None
+
+
 @registry.job("bench.thread")
 def thread(job: JobContext) -> None:
     return None

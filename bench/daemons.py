@@ -1,0 +1,63 @@
+"""The daemon under measurement: a process of its own, `python -m wakeful run`, as users run it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from bench.stage import Connection, Stage
+
+ROOT = Path(__file__).resolve().parents[1]
+# The probes' port would be taken twice, and nobody reads the lines of a million jobs.
+ALWAYS = {"handlers": "bench.handlers", "http__enabled": "false", "log__level": "warning"}
+NO_SETTINGS: Mapping[str, object] = {}
+LOOK_SECONDS = 0.02
+PATIENCE_SECONDS = 900.0
+
+Process = subprocess.Popen[bytes]
+
+
+def start_daemon(here: Stage, settings: Mapping[str, object] = NO_SETTINGS) -> Process:
+    """Start one daemon with its defaults, but for `settings` ({"worker__concurrency": 100})."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("WAKEFUL", "PG"))}
+    environment |= {f"WAKEFUL__{key.upper()}": str(value) for key, value in {**ALWAYS, **settings}.items()}
+    environment |= {
+        "DATABASE_URL": here.dsn,
+        "PYTHONPATH": str(ROOT),
+        "BENCH_SOCKET": str(here.folder / "told"),
+        "WAKEFUL_CONFIG": "",
+    }
+    return subprocess.Popen([sys.executable, "-m", "wakeful", "run"], env=environment, cwd=here.folder)
+
+
+@asynccontextmanager
+async def daemons(
+    here: Stage, connection: Connection, *, number: int = 1, settings: Mapping[str, object] = NO_SETTINGS
+) -> AsyncIterator[Sequence[Process]]:
+    """Run so many daemons; the block begins when all of them are registered, and ends with SIGTERM."""
+    before = await connection.fetchval("select count(*) from wakeful.instance")
+    processes = [start_daemon(here, settings) for _ in range(number)]
+    try:
+        await until(
+            connection, f"select count(*) >= {before + number} from wakeful.instance where state = 'live'"
+        )
+        yield processes
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        for process in processes:
+            process.wait(60)
+
+
+async def until(connection: Connection, condition: str, *arguments: object) -> None:
+    """Ask until the answer is true. Raises TimeoutError after a quarter of an hour."""
+    with anyio.fail_after(PATIENCE_SECONDS):
+        while not await connection.fetchval(condition, *arguments):  # noqa: ASYNC110 - the database tells nobody
+            await anyio.sleep(LOOK_SECONDS)

@@ -1,0 +1,1 @@
+"""The measurements, one module for what belongs together; `bench.catalogue` names them."""

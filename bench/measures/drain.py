@@ -1,0 +1,98 @@
+"""Drains: no-op jobs lie ready, daemons wait, the queue opens at one moment, and the clock runs until all are done.
+
+The rate is of the wall's clock. The processor time a job, of the daemons and of the server, is what a machine that
+others use, too, leaves true.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.daemons import Process, daemons, until
+from bench.figures import Outcome, Sample
+from bench.filling import ALL_GONE, LAST, LAST_GONE, Load, close_queues, fill, open_queues, settle
+from bench.processes import cpu_seconds
+from bench.server import Mark, mark, wal_between
+from bench.sizes import Sizes
+from bench.stage import Connection, Stage
+
+# The documented setting for jobs of a few milliseconds: more of them in flight at once.
+BEST: Mapping[str, object] = {"worker__concurrency": 100}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """One kind of drain, named as its figures are."""
+
+    name: str
+    load: Callable[[int], Load]
+    settings: Mapping[str, object] = field(default_factory=dict)
+    daemons: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """What one drain took: wall seconds, processor seconds of the daemons, and the server's marks round it."""
+
+    seconds: float
+    cpu: float
+    first: Mark
+    last: Mark
+
+
+def drain(kind: Drain) -> Callable[[Stage, Sizes], Awaitable[Outcome]]:
+    """The measurement of this kind; its size is `jobs`."""
+
+    async def measure(here: Stage, sizes: Sizes) -> Outcome:
+        load = kind.load(sizes.whole("jobs"))
+        async with here.connected() as connection:
+            await close_queues(connection, load.queues)
+            await fill(connection, load)
+            await settle(connection)
+            async with daemons(here, connection, number=kind.daemons, settings=kind.settings) as processes:
+                span = await timed_drain(here, connection, load.queues, processes)
+            return Outcome(samples=await _samples(connection, kind, load, span))
+
+    return measure
+
+
+async def timed_drain(
+    here: Stage, connection: Connection, queues: Sequence[str], processes: Sequence[Process]
+) -> Span:
+    """Open the queues and wait until nothing is left."""
+    last = await connection.fetchrow(LAST)
+    assert last is not None, "an aggregate has a row"
+    first = await mark(here, connection)
+    used, began = _used(processes), time.perf_counter()
+    await open_queues(connection, queues)
+    await until(connection, LAST_GONE, *last)
+    await until(connection, ALL_GONE)
+    seconds = time.perf_counter() - began
+    cpu = _used(processes) - used
+    return Span(seconds=seconds, cpu=cpu, first=first, last=await mark(here, connection))
+
+
+def _used(processes: Sequence[Process]) -> float:
+    return sum(cpu_seconds(process.pid) for process in processes)
+
+
+async def _samples(connection: Connection, kind: Drain, load: Load, span: Span) -> list[Sample]:
+    wal = await wal_between(connection, span.first, span.last)
+    name, how = kind.name, f"{load.jobs:,} {load.job_type}, {kind.daemons} daemon(s), {_told(kind.settings)}"
+    server = span.last.cpu - span.first.cpu
+
+    def a_job(what: str, value: float, unit: str) -> Sample:
+        return Sample(name=f"{name}: {what}", value=value / load.jobs, unit=unit, better="lower", how=how)
+
+    return [
+        Sample(name=f"{name}: rate", value=load.jobs / span.seconds, unit="jobs/s", better="higher", how=how),
+        a_job("daemon CPU a job", span.cpu * 1e6, "µs"),
+        a_job("server CPU a job", server * 1e6, "µs"),
+        a_job("WAL a job", wal.records, "B"),
+    ]
+
+
+def _told(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{key.replace('__', '.')}={value}" for key, value in settings.items()) or "defaults"
