@@ -139,6 +139,20 @@ def test_combinations_of_labels_are_bounded_too() -> None:
     assert _total(text, "wakeful_jobs_finished_total") == 1600
 
 
+def test_labels_that_are_equal_but_not_the_same_text_are_counted_apart() -> None:
+    telemetry, metrics = _telemetry()
+    for queue in (1, True, 1.0, "1", None, ["1"], ["1"]):
+        telemetry.emit(JOB_FINISHED, queue=queue, job_type="T", wait_ms=1, run_ms=1)
+    telemetry.emit(JOB_FINISHED, job_type="T", run_ms=1)
+
+    text = metrics.render()
+
+    for queue, count in (("1", 2), ("True", 1), ("1.0", 1), ("", 2), ("['1']", 2)):
+        labels = f'queue="{queue}",job_type="T"'
+        assert f'wakeful_jobs_finished_total{{{labels},outcome="finished"}} {count}\n' in text
+    assert 'wakeful_job_wait_seconds_count{queue="",job_type="T"} 1\n' in text
+
+
 def test_an_age_grows_until_it_is_reset() -> None:
     now = [100.0]
     metrics = Metrics(lambda: now[0])

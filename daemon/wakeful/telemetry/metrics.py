@@ -12,7 +12,8 @@ from threading import Lock
 from typing import Final
 
 from wakeful.telemetry.events import Event
-from wakeful.telemetry.meters import METERS, OUTCOME, Age, Counter, Gauge, Histogram, Meter
+from wakeful.telemetry.feeding import Feed, counting, setting, timing
+from wakeful.telemetry.meters import METERS, Age, Counter, Gauge, Histogram, Meter
 from wakeful.telemetry.series import Buckets, Series, number
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,7 +69,7 @@ class AgeHandle:
 class Metrics:
     """All metrics of one process. `clock` gives monotonic seconds."""
 
-    __slots__ = ("_by_event", "_clock", "_histograms", "_lock", "_meters", "_series")
+    __slots__ = ("_clock", "_feeds", "_histograms", "_lock", "_meters", "_series")
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -76,21 +77,21 @@ class Metrics:
         self._meters: Mapping[str, Meter] = {meter.name: meter for meter in METERS}
         self._series: dict[str, Series] = {}
         self._histograms: dict[str, Buckets] = {}
-        self._by_event: dict[str, list[Meter]] = {}
+        self._feeds: dict[Event, list[Feed]] = {}
         for meter in METERS:
             self._prepare(meter)
 
     def wants(self, event: Event) -> bool:
         """Whether an event feeds any metric."""
-        return event.name in self._by_event
+        return event in self._feeds
 
     def on_event(self, event: Event, fields: Mapping[str, object]) -> None:
         """Subscriber of the bus."""
-        fed = self._by_event.get(event.name)
-        if fed:
+        feeds = self._feeds.get(event)
+        if feeds is not None:
             with self._lock:
-                for meter in fed:
-                    self._feed(meter, event, fields)
+                for feed in feeds:
+                    feed(fields)
 
     def gauge(self, name: str) -> GaugeHandle:
         """Give the gauge of that name; KeyError where the catalogue has none."""
@@ -113,33 +114,25 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
     def _prepare(self, meter: Meter) -> None:
-        if isinstance(meter, Histogram):
-            self._histograms[meter.name] = Buckets(meter.labels, meter.buckets)
-        else:
-            self._series[meter.name] = Series(
-                meter.labels, fold=meter.fold if isinstance(meter, Gauge) else "sum"
-            )
-        if isinstance(meter, Age):
-            self._series[meter.name].set((), self._clock())
-        elif isinstance(meter, Counter) and not meter.labels:
-            self._series[meter.name].set((), 0.0)
-        feeding = () if isinstance(meter, Age) else meter.events
-        for entry in feeding:
-            event = entry if isinstance(entry, Event) else entry[0]
-            self._by_event.setdefault(event.name, []).append(meter)
+        match meter:
+            case Histogram():
+                buckets = self._histograms[meter.name] = Buckets(meter.labels, meter.buckets)
+                self._feed((event, timing(meter, event, buckets)) for event in meter.events)
+            case Counter():
+                series = self._series[meter.name] = Series(meter.labels)
+                if not meter.labels:
+                    series.set((), 0.0)
+                self._feed((event, counting(meter, event, series)) for event in meter.events)
+            case Gauge():
+                series = self._series[meter.name] = Series(meter.labels, fold=meter.fold)
+                self._feed((event, setting(meter, event, series)) for event, _ in meter.events)
+            case Age():
+                series = self._series[meter.name] = Series(meter.labels)
+                series.set((), self._clock())
 
-    def _feed(self, meter: Meter, event: Event, fields: Mapping[str, object]) -> None:
-        labels = tuple(_label(name, event, fields) for name in meter.labels)
-        if isinstance(meter, Counter):
-            amount = 1.0 if meter.amount is None else _number_in(fields, meter.amount)
-            if amount is not None and amount > 0:
-                self._series[meter.name].add(labels, amount)
-        elif isinstance(meter, Histogram):
-            seconds = _number_in(fields, meter.field)
-            if seconds is not None:
-                self._histograms[meter.name].observe(labels, max(0.0, seconds) * meter.scale)
-        elif isinstance(meter, Gauge):
-            self._series[meter.name].set(labels, dict(meter.events)[event])
+    def _feed(self, feeds: Iterable[tuple[Event, Feed]]) -> None:
+        for event, feed in feeds:
+            self._feeds.setdefault(event, []).append(feed)
 
     def _known(self, name: str, kind: type[Meter]) -> str:
         if not isinstance(self._meters.get(name), kind):
@@ -155,12 +148,3 @@ class Metrics:
             since = self._series[meter.name].value(())
             return [*head, f"{meter.name} {number(self._clock() - since)}"]
         return head + self._series[meter.name].lines(meter.name)
-
-
-def _label(name: str, event: Event, fields: Mapping[str, object]) -> object:
-    return event.name.partition(".")[2] if name == OUTCOME else fields.get(name)
-
-
-def _number_in(fields: Mapping[str, object], name: str) -> float | None:
-    value = fields.get(name)
-    return float(value) if isinstance(value, int | float) else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
@@ -26,37 +25,63 @@ Key = tuple[str, ...]
 Labels = tuple[object, ...]  # the values, in the order of the metric's labels
 
 
+class Cell:
+    """The value of one series."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+
+class Times:
+    """How many observations fell into each bucket of one series, and their sum in seconds."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts = [0] * buckets
+        self.total = 0.0
+
+
 class Series:
     """Numbers by labels."""
 
-    __slots__ = ("_fold", "_keys", "_values")
+    __slots__ = ("_cells", "_fold", "_keys")
 
     def __init__(self, labels: tuple[str, ...], *, fold: Literal["sum", "max"] = "sum") -> None:
         self._keys = Keys(labels)
         self._fold = fold
-        self._values: dict[Key, float] = {}
+        self._cells: dict[Key, Cell] = {}
+
+    def cell(self, labels: Labels) -> tuple[Key, Cell]:
+        """Give what holds the value for these labels, until all are replaced, and the key that it counts under."""
+        key = self._keys.of(labels)
+        if key not in self._cells:
+            self._cells[key] = Cell()
+        return key, self._cells[key]
 
     def add(self, labels: Labels, amount: float) -> None:
         """Add to the value for these labels."""
-        key = self._keys.of(labels)
-        self._values[key] = self._values.get(key, 0.0) + amount
+        self.cell(labels)[1].value += amount
 
     def set(self, labels: Labels, value: float) -> None:
         """Set the value for these labels."""
-        self._values[self._keys.of(labels)] = value
+        self.cell(labels)[1].value = value
 
     def replace(self, values: Iterable[tuple[Mapping[str, object], float]]) -> None:
         """Set all values anew; those that fold into "other" are summed, or the highest of them counts."""
         self._keys = Keys(self._keys.names)
-        self._values = {}
+        self._cells = {}
         for labels, value in values:
-            key = self._keys.of(self.ordered(labels))
-            parts = (self._values[key], value) if key in self._values else (value,)
-            self._values[key] = max(parts) if self._fold == "max" else sum(parts)
+            known = len(self._cells)
+            _, cell = self.cell(self.ordered(labels))
+            parts = (value,) if len(self._cells) > known else (cell.value, value)
+            cell.value = max(parts) if self._fold == "max" else sum(parts)
 
     def value(self, labels: Labels) -> float:
         """Give the value for these labels."""
-        return self._values[self._keys.of(labels)]
+        return self._cells[self._keys.of(labels)].value
 
     def ordered(self, labels: Mapping[str, object]) -> Labels:
         """Give named labels in the metric's order. Raises ValueError for others than it has."""
@@ -69,36 +94,35 @@ class Series:
 
     def lines(self, name: str) -> list[str]:
         """Give one line a series."""
-        return [f"{name}{self._keys.text(key)} {number(value)}" for key, value in self._values.items()]
+        return [f"{name}{self._keys.text(key)} {number(cell.value)}" for key, cell in self._cells.items()]
 
 
 class Buckets:
     """How many observations were up to each of some seconds, by labels."""
 
-    __slots__ = ("_bounds", "_counts", "_keys", "_sums")
+    __slots__ = ("_bounds", "_cells", "_keys")
 
     def __init__(self, labels: tuple[str, ...], bounds: tuple[float, ...]) -> None:
         self._keys = Keys(labels)
         self._bounds = bounds
-        self._counts: dict[Key, list[int]] = {}
-        self._sums: dict[Key, float] = {}
+        self._cells: dict[Key, Times] = {}
 
-    def observe(self, labels: Labels, seconds: float) -> None:
-        """Count one observation."""
+    def cell(self, labels: Labels) -> tuple[Key, Times]:
+        """Give what holds the observations for these labels, and the key that they count under."""
         key = self._keys.of(labels)
-        counts = self._counts.setdefault(key, [0] * (len(self._bounds) + 1))
-        counts[bisect_left(self._bounds, seconds)] += 1
-        self._sums[key] = self._sums.get(key, 0.0) + seconds
+        if key not in self._cells:
+            self._cells[key] = Times(len(self._bounds) + 1)
+        return key, self._cells[key]
 
     def lines(self, name: str) -> list[str]:
         """Give the lines of all buckets, the sum and the count, for each combination of labels."""
         lines: list[str] = []
-        for key, counts in self._counts.items():
+        for key, times in self._cells.items():
             total = 0
-            for bound, count in zip((*self._bounds, math.inf), counts, strict=True):
+            for bound, count in zip((*self._bounds, math.inf), times.counts, strict=True):
                 total += count
                 lines.append(f"{name}_bucket{self._keys.text(key, le=number(bound))} {total}")
-            lines.append(f"{name}_sum{self._keys.text(key)} {number(self._sums[key])}")
+            lines.append(f"{name}_sum{self._keys.text(key)} {number(times.total)}")
             lines.append(f"{name}_count{self._keys.text(key)} {total}")
         return lines
 
