@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import anyio
@@ -38,6 +39,9 @@ from wakeful.store.listener import run_listener
 LOOP_BOUND_SECONDS: Final = 60.0
 SLOW_LOOP_BOUND_SECONDS: Final = 600.0  # a sweep over a large table takes its time
 STALE_LOOK_SECONDS: Final = 0.5
+IDLE_LOOK_SECONDS: Final = (
+    3.0  # while no handler runs: at what only handlers change, and that the loop turns at all
+)
 EMPTY_LOOK_SECONDS: Final = 0.2
 EMPTY_LOOKS: Final = 2
 SHOW_SECONDS: Final = 1.0
@@ -105,6 +109,7 @@ async def claim(parts: Parts, quiet: anyio.Event) -> None:
 async def put_back_stale(parts: Parts, quiet: anyio.Event) -> None:
     """Jobs that wait behind one that is slower than expected go back, for whoever is free."""
     async for _ in every(STALE_LOOK_SECONDS, quiet):
+        await parts.attempts.begun(quiet, IDLE_LOOK_SECONDS)
         for holding in parts.crew.take_back_stale():
             parts.executing.pace.forget(holding.job.job_type)
             parts.finisher.submit(Conclusion(holding=holding, outcome=HandedBack(counted=False)))
@@ -204,6 +209,7 @@ async def show(parts: Parts, over: anyio.Event) -> None:
         slots.set(parts.crew.concurrency)
         used.set(parts.crew.busy)
         stuck.set(len(parts.attempts.stuck))
+        await parts.attempts.begun(over, IDLE_LOOK_SECONDS)
 
 
 async def read_gauges(parts: Parts, over: anyio.Event) -> None:
@@ -213,7 +219,8 @@ async def read_gauges(parts: Parts, over: anyio.Event) -> None:
 
 async def measure_lag(parts: Parts, over: anyio.Event) -> None:
     """Measure how late the event loop is, until the end."""
+    quiet = partial(parts.attempts.begun, over, IDLE_LOOK_SECONDS)
     async with anyio.create_task_group() as group:
-        group.start_soon(watch_lag, parts.observed.health, parts.observed.metrics)
+        group.start_soon(partial(watch_lag, parts.observed.health, parts.observed.metrics, quiet=quiet))
         await over.wait()
         group.cancel_scope.cancel()

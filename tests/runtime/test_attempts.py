@@ -268,3 +268,24 @@ async def test_asking_delivers_at_once() -> None:
         await anyio.lowlevel.checkpoint()
         await anyio.lowlevel.checkpoint()
         assert o.cancellations == {0: 1}
+
+
+async def test_who_watches_handlers_sleeps_until_one_begins() -> None:
+    async with office() as o:
+        woken, stop = anyio.Event(), anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(o.attempts.begun, stop, 3600.0, woken.set)
+            await anyio.lowlevel.checkpoint()
+            assert not woken.is_set()
+            o.begin()
+            assert woken.is_set()  # in the same step: before the handler's own first one
+        await o.attempts.begun(anyio.Event(), 3600.0)  # one runs: no wait
+
+
+async def test_who_sleeps_until_a_handler_begins_ends_with_the_stop() -> None:
+    async with office() as o:
+        stop = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(o.attempts.begun, stop)
+            await anyio.lowlevel.checkpoint()
+            stop.set()

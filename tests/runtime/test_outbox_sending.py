@@ -81,6 +81,18 @@ async def test_a_failed_try_is_repeated_with_the_same_id_and_the_same_bytes(
     assert tuple(row) == ("delivered", 2, "204 No Content", None)
 
 
+async def test_a_next_try_is_made_when_it_is_due_however_rarely_is_looked(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    said = heard()
+    await alert(sql, "a")
+    async with (
+        running_receiver(refuse(503, Retry_After="1")) as receiver,
+        dispatching(db, said, webhooks(said, hook=receiver.url), settings=OutboxSettings(interval=3600)),
+    ):
+        await said.recorder.seen(OUTBOX_DELIVERED, attempt=2)
+
+
 async def test_a_receiver_says_when_to_come_again(db: ClonedDatabase, sql: Connection) -> None:
     said = heard()
     await alert(sql, "a")

@@ -20,7 +20,7 @@ from support.working import telling
 from wakeful.handlers.control import AttemptControl
 from wakeful.runtime.attempts import Attempt, Attempts
 from wakeful.runtime.lease import Lease, Owner, suspended_clock
-from wakeful.runtime.watchdog import EXIT_CODE, Watchdog
+from wakeful.runtime.watchdog import EXIT_CODE, IDLE_SECONDS, Watchdog
 from wakeful.telemetry.events import LOOP_BLOCKED, LOOP_STALLED
 from wakeful.telemetry.health import Health
 from wakeful.telemetry.recorder import Recorder
@@ -115,6 +115,14 @@ async def test_a_block_that_is_nobodys_job_is_told_too() -> None:
     async with kennel() as k:
         await block_for(2.0)
         assert k.recorder.of(LOOP_BLOCKED, job_id=None)
+
+
+async def test_after_an_idle_time_the_first_handler_that_blocks_is_named_as_soon_as_any() -> None:
+    async with kennel() as k:
+        assert k.watchdog._rest == IDLE_SECONDS
+        attempt = k.begin(block_for(IDLE_SECONDS + 0.4))
+        await attempt.task
+        assert k.recorder.of(LOOP_BLOCKED, job_id=str(attempt.job_id))
 
 
 async def test_a_loop_that_is_dead_past_a_jobs_deadline_and_grace_ends_the_process() -> None:

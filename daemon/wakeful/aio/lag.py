@@ -7,6 +7,7 @@ handler that blocks takes a thread of its own, which is the lease keeper's.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anyio
@@ -17,21 +18,34 @@ from wakeful.telemetry.metrics import Metrics
 
 INTERVAL_SECONDS: Final = 0.25
 STUCK_SECONDS: Final = 10.0
-REMEMBERED: Final = 60  # measurements that the gauge shows the worst of: between two scrapes none is missed
+REMEMBERED_SECONDS: Final = 15.0  # the gauge shows the worst of these: between two scrapes none is missed
 
 
 async def watch_lag(
-    health: Health, metrics: Metrics, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    health: Health,
+    metrics: Metrics,
+    *,
+    quiet: Callable[[], Awaitable[None]] | None = None,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Measure until cancelled; `health` and the gauge get the worst of the last fifteen seconds."""
+    """Measure until cancelled; `health` and the gauge get the worst of the last fifteen seconds.
+
+    `quiet` is waited for between two measurements, a few seconds at most: while nothing could block the loop.
+    """
     gauge = metrics.gauge("wakeful_event_loop_lag_seconds")
-    latest: deque[float] = deque(maxlen=REMEMBERED)
+    latest: deque[tuple[float, float]] = deque()
     with health.loop("event_loop", bound=STUCK_SECONDS) as turned:
         task_status.started()
         while True:
             due = anyio.current_time() + INTERVAL_SECONDS
             await anyio.sleep_until(due)
-            latest.append(max(0.0, anyio.current_time() - due))
-            health.lagged(max(latest))
-            gauge.set(max(latest))
+            now = anyio.current_time()
+            latest.append((now, max(0.0, now - due)))
+            while latest[0][0] < now - REMEMBERED_SECONDS:
+                latest.popleft()
+            worst = max(late for _, late in latest)
+            health.lagged(worst)
+            gauge.set(worst)
             turned()
+            if quiet is not None:
+                await quiet()

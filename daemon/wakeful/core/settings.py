@@ -140,7 +140,7 @@ class LogSettings:
 class OutboxSettings:
     """How often alerts are looked for, the tries of one delivery, and the silence after an alert was sent."""
 
-    interval: float = 1.0
+    interval: float = 3.0
     attempts: int = 20
     quiet: float = 15 * MINUTE
 

@@ -8,6 +8,8 @@ one repeat with the same id. A message belongs to the sinks that its opener has;
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +17,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from wakeful.aio.periodic import every
+from wakeful.aio.periodic import every, rest
 from wakeful.aio.wakeup import Wakeup
 from wakeful.core.settings import OutboxSettings
 from wakeful.errors import StoreUnavailable
@@ -30,6 +32,8 @@ from wakeful.telemetry.events import ALERT_RESOLVED
 FLUSH_SECONDS: Final = 5.0
 _LOOK_FOR_QUIET_SECONDS: Final = 30.0
 _FLUSH_LOOK_SECONDS: Final = 0.2
+_SHORTEST_REST: Final = 0.01
+_JITTER: Final = 0.2
 
 
 async def run_dispatcher(
@@ -42,22 +46,26 @@ async def run_dispatcher(
     wakeup: Wakeup,
     instance_id: Callable[[], int],
     flush_seconds: float = FLUSH_SECONDS,
+    turned: Callable[[], None] = lambda: None,
 ) -> None:
     """Dispatch until `stop` is set, which should be after the last job has ended; then flush for `flush_seconds`.
 
-    `wakeup` is rung by who knows of a new event (the finisher, after a death); without it, events are found within
-    `settings.interval`. `instance_id` gives the number of this instance, which leases are shown with.
+    `wakeup` is rung by who knows of a new event (a death here); without it, events are found within
+    `settings.interval`. The next try of a message is made when it is due. `instance_id` gives the number of this
+    instance, which leases are shown with.
     """
     sender = Sender(database=database, telemetry=telemetry, attempts=settings.attempts, done=wakeup)
     posts = tuple(Post(sink) for sink in sinks)
     async with anyio.create_task_group() as sends:
         sends.start_soon(_resolve_quiet_alerts, database, stop, telemetry, settings.quiet)
         turns = _Turns(sender=sender, posts=posts, sends=sends, instance_id=instance_id)
-        async for _ in every(settings.interval, stop, wakeup):
+        while not stop.is_set():
+            turned()
             try:
                 await turns.take()
             except StoreUnavailable:
                 await database.available(stop)
+            await rest(stop, wakeup, _seconds_to_rest(settings.interval, turns.next_in))
         await _flush(turns, wakeup, flush_seconds)
 
 
@@ -79,12 +87,19 @@ async def flush_outbox(
         await _flush(turns, done, seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _seconds_to_rest(interval: float, next_in: float) -> float:
+    return max(_SHORTEST_REST, min(interval * (1 - _JITTER * random.random()), next_in))
+
+
+@dataclass(slots=True, kw_only=True)
 class _Turns:
+    """`next_in`: seconds from the last turn until the next message is due."""
+
     sender: Sender
     posts: tuple[Post, ...]
     sends: TaskGroup
     instance_id: Callable[[], int]
+    next_in: float = math.inf
 
     async def take(self) -> bool:
         """Do what there is to do now; False where there was nothing."""
@@ -94,6 +109,7 @@ class _Turns:
         folded = sight.unfolded and await fold_events(database, names, self.sender.telemetry) > 0
         if folded:
             sight = await outbox.look(database, names)
+        self.next_in = math.inf if sight.next_in is None else sight.next_in
         leased = 0
         for post in self.posts:
             if post.room and post.sink.name in sight.due:

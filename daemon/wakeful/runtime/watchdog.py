@@ -30,6 +30,7 @@ from wakeful.telemetry.health import Health
 
 LOOK_SECONDS: Final = 0.25
 PULSE_SECONDS: Final = 0.1
+IDLE_SECONDS: Final = 1.0  # while no handler runs that could block the loop
 BLOCKED_SECONDS: Final = 1.0
 STACK_LIMIT: Final = 30
 LAST_WORDS_SECONDS: Final = 0.5
@@ -72,6 +73,7 @@ class Watchdog:
     die: Callable[[int], None] = exit_hard
     blocked_after: float = BLOCKED_SECONDS
     turned_at: float = field(default_factory=time.monotonic)
+    _rest: float = PULSE_SECONDS
     _loop: asyncio.AbstractEventLoop | None = None
     _main: int = 0
     _told_at: float = 0.0
@@ -85,10 +87,18 @@ class Watchdog:
         thread.start()
         try:
             while not stop.is_set():
+                if not self.attempts.running:
+                    self._turned(IDLE_SECONDS)
+                    await self.attempts.begun(stop, IDLE_SECONDS, self._turned)
+                self._turned()
                 await pause(stop, PULSE_SECONDS)
-                self.turned_at = time.monotonic()
+                self._turned()
         finally:
             self._stop.set()
+
+    def _turned(self, rest: float = PULSE_SECONDS) -> None:
+        """The loop runs now, and is to come by again after `rest` seconds."""
+        self._rest, self.turned_at = rest, time.monotonic()
 
     def _watch(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
@@ -96,7 +106,7 @@ class Watchdog:
 
     def look(self) -> None:
         """One look, from the thread."""
-        late = time.monotonic() - self.turned_at - PULSE_SECONDS
+        late = time.monotonic() - self.turned_at - self._rest
         if late >= self.blocked_after:
             self._tell_blocked(late)
         doomed, seconds = self._doomed(late)

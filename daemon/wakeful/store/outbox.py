@@ -19,10 +19,14 @@ LOCK_WAIT_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a look at the outbox finds: whether events wait to be folded, and the sinks with something due."""
+    """What a look at the outbox finds: whether events wait to be folded, and the sinks with something due.
+
+    `next_in`: seconds until the next try after those (None: there is none).
+    """
 
     unfolded: bool
     due: frozenset[str]
+    next_in: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,7 @@ async def look(database: Database, sinks: Sequence[str]) -> Sight:
     """See whether there is anything to do for these sinks."""
     row = await database.fetchrow("look_at_outbox", sinks)
     assert row is not None, "a select without a from clause returns its row"
-    return Sight(unfolded=row["unfolded"], due=frozenset(row["due"]))
+    return Sight(unfolded=row["unfolded"], due=frozenset(row["due"]), next_in=row["next_s"])
 
 
 async def fold(
