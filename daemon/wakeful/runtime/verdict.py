@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from wakeful.core import backoff
 from wakeful.core.outcome import (
@@ -48,8 +48,7 @@ NULL_KEPT: Final = Done(result_text="null")
 NULL_NOT_KEPT: Final = Done(result_text="null", history=False)
 
 
-@dataclass(slots=True, kw_only=True)
-class Circumstances:
+class Circumstances(NamedTuple):
     """What the verdict on an answer depends on besides it. `delay` gives the backoff after a failure, in seconds."""
 
     reason: StopReason | None
@@ -137,6 +136,10 @@ def _snoozed(snooze: Snooze, circumstances: Circumstances, alerts: tuple[AlertRe
 def without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
     """The outcome with the process's secrets taken out of what people will read (R12)."""
     match outcome:
+        case Done(degraded=()):
+            return outcome
+        case Done():
+            return replace(outcome, degraded=tuple(redactor.text(one) for one in outcome.degraded))
         case Failed():
             error = outcome.error
             trace = None if error.traceback is None else redactor.text(error.traceback)
@@ -144,7 +147,5 @@ def without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
             return replace(outcome, error=hidden)
         case Discarded():
             return replace(outcome, reason=redactor.text(outcome.reason))
-        case Done(degraded=reasons) if reasons:
-            return replace(outcome, degraded=tuple(redactor.text(one) for one in reasons))
         case _:
             return outcome
