@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import io
 import json
 import logging
@@ -131,6 +132,44 @@ def test_debug_lines_are_kept_only_where_they_are_logged(stream: io.StringIO) ->
     logging.getLogger("wakeful.job").setLevel(logging.NOTSET)
 
     assert [line.message for line in lines.lines()] == ["loud"]
+
+
+def test_what_a_handler_binds_comes_before_its_names_and_what_it_clears_does_not_take_them(
+    stream: io.StringIO,
+) -> None:
+    with attempt_context(_names(3), LineBuffer(Redactor())):
+        structlog.contextvars.bind_contextvars(queue="mine", place="x")
+        structlog.get_logger("any").info("bound")
+        structlog.contextvars.clear_contextvars()
+        logging.getLogger("any").info("cleared")
+
+    bound, cleared = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert list(bound)[4:] == ["attempt", "job_id", "job_type", "place", "queue", "run_no"]
+    assert (bound["queue"], bound["place"], bound["attempt"]) == ("mine", "x", 3)
+    assert (cleared["queue"], cleared["attempt"]) == ("default", 3)
+
+
+async def test_the_logger_of_a_job_is_a_structlog_logger_in_all_that_it_can_do(stream: io.StringIO) -> None:
+    log = job_logger(_names(3), LineBuffer(Redactor()))
+
+    bound = copy.copy(log).bind(place="x", page=1)
+    bound.unbind("page").try_unbind("none").info("one")
+    bound.new(other=2).warn("two")
+    log.log(logging.ERROR, "three %s", "times")
+    await log.acritical("four")
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["level"], line["event"]) for line in lines] == [
+        *(("info", "one"), ("warning", "two")),
+        *(("error", "three times"), ("critical", "four")),
+    ]
+    assert [(line.get("place"), line.get("page"), line.get("other")) for line in lines] == [
+        *(("x", None, None), (None, None, 2)),
+        *((None, None, None), (None, None, None)),
+    ]
+    assert structlog.get_context(bound.bind(a=1)) == {"a": 1}
+    assert {line["job_id"] for line in lines} == {str(UUID(int=3))}
+    assert log.is_enabled_for(logging.DEBUG) and not hasattr(log, "no_such_method")
 
 
 def test_a_line_is_kept_once(stream: io.StringIO) -> None:

@@ -87,9 +87,7 @@ def prepare(executing: Executing, holding: Holding) -> Prepared | Outcome:
     except BaseException as error:  # noqa: BLE001 -- a payload type's own validation may raise anything, even exit
         return Failed(error=describe_exception(error), delay=0.0, retry=False)
     control = AttemptControl(deadline_of(executing, holding))
-    names = JobNames(
-        job_id=job.job_id, job_type=job.job_type, queue=job.queue, run_no=job.run_no, attempt=job.attempts
-    )
+    names = JobNames(job.job_id, job.job_type, job.queue, job.run_no, job.attempts)
     lines = LineBuffer(executing.telemetry.redactor)
     make = partial(progress_of, executing, holding, control, handler.declaration.steps)
     port = ProgressPort(make, executing.threads.bridge, control)

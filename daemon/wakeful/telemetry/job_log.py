@@ -2,24 +2,21 @@
 
 Invariant: the context of a job is bound for a block and gone after it, so that no line carries another job's
 id (F93); what is kept is bounded, clean and without secrets. Threads and child tasks that are started in the
-block have it, too.
+block have it, too. Most attempts log nothing: whatever only a line needs is made with the first line (ADR 0031).
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections import deque
-from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 import structlog
-from structlog.contextvars import bound_contextvars
 from structlog.typing import FilteringBoundLogger, WrappedLogger
 
 from wakeful.core.text import clean, describe_exception
@@ -31,7 +28,7 @@ KEPT_LINES: Final = 100
 MESSAGE_LIMIT_BYTES: Final = 4096
 _LEVELS: Final = {"exception": "error", "warn": "warning", "fatal": "critical"}
 
-_current_lines: ContextVar[LineBuffer | None] = ContextVar("wakeful_job_lines", default=None)
+_current: ContextVar[tuple[JobNames, LineBuffer] | None] = ContextVar("wakeful_job", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +46,12 @@ class LogLine:
 class LineBuffer:
     """The last lines of one attempt. Thread-safe."""
 
-    __slots__ = ("_lines", "_redactor")
+    __slots__ = ("_limit", "_lines", "_redactor")
 
     def __init__(self, redactor: Redactor, limit: int = KEPT_LINES) -> None:
-        self._lines: deque[LogLine] = deque(maxlen=limit)
+        self._lines: list[LogLine] = []
         self._redactor = redactor
+        self._limit = limit
 
     def add(self, level: str, event: object, fields: Mapping[str, object]) -> None:
         """Keep one line; the oldest makes room. Never raises."""
@@ -61,15 +59,15 @@ class LineBuffer:
         message = message_of(str(plain(event, self._redactor)), shown)
         line = LogLine(logged_at=datetime.now(UTC), level=level, message=clean(message, MESSAGE_LIMIT_BYTES))
         self._lines.append(line)
+        del self._lines[: -self._limit]  # one step, as a thread sees it
 
     def lines(self) -> tuple[LogLine, ...]:
         """Give the lines that are kept, oldest first."""
         return tuple(self._lines)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobNames:
-    """What every line of an attempt carries."""
+class JobNames(NamedTuple):
+    """What every line of an attempt carries. A named tuple: a frozen dataclass takes three times as long to make."""
 
     job_id: UUID
     job_type: str
@@ -79,27 +77,47 @@ class JobNames:
 
     def fields(self) -> dict[str, object]:
         """Give the names as fields of a line."""
-        return {
-            "job_id": str(self.job_id),
-            "job_type": self.job_type,
-            "queue": self.queue,
-            "run_no": self.run_no,
-            "attempt": self.attempt,
-        }
+        return {**self._asdict(), "job_id": str(self.job_id)}
 
 
-@contextmanager
-def attempt_context(names: JobNames, lines: LineBuffer) -> Iterator[None]:
+class AttemptContext:
+    """The block in which an attempt's names are on every line. A class: a generator takes twice as long to enter."""
+
+    __slots__ = ("_attempt", "_token")
+
+    def __init__(self, names: JobNames, lines: LineBuffer) -> None:
+        self._attempt = (names, lines)
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._attempt)
+
+    def __exit__(self, *_raised: object) -> None:
+        _current.reset(self._token)
+
+
+def attempt_context(names: JobNames, lines: LineBuffer) -> AttemptContext:
     """Put the attempt's names on every line logged in the block, by whatever logger, and keep these lines.
 
     The caller runs each attempt in a task of its own: what the handler binds by itself ends with that task.
     """
-    token = _current_lines.set(lines)
-    try:
-        with bound_contextvars(**names.fields()):
-            yield
-    finally:
-        _current_lines.reset(token)
+    return AttemptContext(names, lines)
+
+
+class JobLog:
+    """The logger of a job's context: a structlog logger, made when it is first used."""
+
+    __slots__ = ("_lines", "_logger", "_names")
+
+    def __init__(self, names: JobNames, lines: LineBuffer) -> None:
+        self._names, self._lines = names, lines
+        self._logger: FilteringBoundLogger | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked for by `copy` and the like, before there is anything to ask
+            raise AttributeError(name)
+        if self._logger is None:
+            self._logger = _wrapped(self._names, self._lines)
+        return getattr(self._logger, name)
 
 
 def job_logger(names: JobNames, lines: LineBuffer) -> FilteringBoundLogger:
@@ -108,6 +126,10 @@ def job_logger(names: JobNames, lines: LineBuffer) -> FilteringBoundLogger:
     They go through the standard library's logger "wakeful.job", so that they also appear where Wakeful does
     not configure logging; from a thread without the attempt's context they carry its names all the same.
     """
+    return cast(FilteringBoundLogger, JobLog(names, lines))
+
+
+def _wrapped(names: JobNames, lines: LineBuffer) -> FilteringBoundLogger:
     wrapped = structlog.wrap_logger(
         logging.getLogger(JOB_LOGGER),
         processors=[structlog.stdlib.PositionalArgumentsFormatter(), _Handover(lines, names.fields())],
@@ -119,14 +141,20 @@ def job_logger(names: JobNames, lines: LineBuffer) -> FilteringBoundLogger:
 
 def in_attempt() -> bool:
     """Whether the code that asks runs in an attempt's context: in a handler, or in what it started."""
-    return _current_lines.get() is not None
+    return _current.get() is not None
+
+
+def names_of_current_attempt() -> Mapping[str, object]:
+    """Give what a line of this context carries; nothing outside of an attempt."""
+    attempt = _current.get()
+    return {} if attempt is None else attempt[0].fields()
 
 
 def keep_line_of_current_attempt(level: str, event: object, fields: Mapping[str, object]) -> None:
     """Keep a line that was logged in an attempt's context by a logger other than the job's own."""
-    lines = _current_lines.get()
-    if lines is not None:
-        lines.add(level, event, fields)
+    attempt = _current.get()
+    if attempt is not None:
+        attempt[1].add(level, event, fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from structlog.types import EventDict, WrappedLogger
 from wakeful.core.settings import LogSettings
 from wakeful.core.text import describe_exception
 from wakeful.telemetry.events import LOG_DROPPED, Event
-from wakeful.telemetry.job_log import JOB_LOGGER, keep_line_of_current_attempt
+from wakeful.telemetry.job_log import JOB_LOGGER, keep_line_of_current_attempt, names_of_current_attempt
 from wakeful.telemetry.lines import HEAD, plain, to_json, to_text
 from wakeful.telemetry.redaction import Redactor
 from wakeful.telemetry.writing import LineWriter
@@ -135,7 +135,8 @@ class LineHandler(logging.Handler):
         if record.name not in (EVENT_LOGGER, JOB_LOGGER):
             keep_line_of_current_attempt(level, event, fields)
         if record.name != EVENT_LOGGER:  # the catalogue says exactly what an event carries
-            fields = {**dict(sorted(get_contextvars().items())), **fields}
+            bound = {**names_of_current_attempt(), **get_contextvars()}
+            fields = {**dict(sorted(bound.items())), **fields}
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"timestamp": at.replace("+00:00", "Z"), "level": level}
         line |= {"event": plain(event, self._redactor), "logger": plain(record.name, self._redactor)}
