@@ -64,11 +64,13 @@ async def _register(connection: Connection) -> tuple[int, int]:
 
 async def _claim(connection: Connection, lane: int, owner: tuple[int, int], batches: Batches) -> None:
     statement = await connection.prepare(statements()["claim_jobs"])
+    after = 0  # all of it lies ready, so the last position is the cursor
     while True:
         token = secrets.randbits(62)
-        rows = await statement.fetch(lane, CLAIM, *owner, token, YES)
+        rows = await statement.fetch(lane, CLAIM, *owner, token, YES, after, None)
         if not rows:
             break
+        after = max(row["pos"] for row in rows)
         await batches.put([(row["pos"], token) for row in rows])
     await batches.put(None)
 

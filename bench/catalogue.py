@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 from bench.figures import Outcome
 from bench.filling import Load
+from bench.measures.crowds import Crowd, backlog, crowd, history, lanes, nothing, running
 from bench.measures.drain import BEST, Drain, drain
+from bench.measures.endurance import kill, memory
+from bench.measures.enqueueing import enqueue, enqueue_busy, enqueue_many
+from bench.measures.holding import held
 from bench.measures.idling import idle
+from bench.measures.lateness import huge, late, scheduled
 from bench.measures.limit import bare
 from bench.measures.waking import wake
 from bench.measures.wal import wal
@@ -31,6 +36,11 @@ class Measurement:
 
 def _drain(title: str, kind: Drain, jobs: int = 100_000) -> Measurement:
     return Measurement(title=title, sizes={"jobs": jobs}, run=drain(kind))
+
+
+def _crowd(title: str, name: str, make: Crowd, rows: int) -> Measurement:
+    sizes = {"rows": rows, "jobs": 100_000, "seconds": 4}
+    return Measurement(title=title, sizes=sizes, run=crowd(name, make))
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {
@@ -68,4 +78,38 @@ MEASUREMENTS: Mapping[str, Measurement] = {
         title="enqueue committed to handler started, idle daemon", sizes={"jobs": 300}, run=wake
     ),
     "idle": Measurement(title="a daemon with nothing to do", sizes={"seconds": 30, "settle": 15}, run=idle),
+    "scheduled": Measurement(
+        title="lateness of scheduled jobs and of retries", sizes={"jobs": 200, "seconds": 10}, run=scheduled
+    ),
+    "enqueue": Measurement(
+        title="one job a transaction from 1, 8 and 32 connections, beside a bare INSERT",
+        sizes={"seconds": 3},
+        run=enqueue,
+    ),
+    "enqueue-busy": Measurement(
+        title="the same while a daemon works", sizes={"seconds": 5}, run=enqueue_busy
+    ),
+    "enqueue-many": Measurement(
+        title="bulk calls of 1,000 and of 20,000", sizes={"jobs": 100_000}, run=enqueue_many
+    ),
+    "late": Measurement(
+        title="producers that commit late", sizes={"hold": 2, "producers": 10, "rate": 500}, run=late
+    ),
+    "huge": Measurement(
+        title="one transaction of very many jobs", sizes={"jobs": 250_000, "rate": 500}, run=huge
+    ),
+    "held": Measurement(
+        title="a snapshot held open under load (long: --set seconds=600 --set rate=3000)",
+        sizes={"seconds": 60, "rate": 1000, "drain": 50_000},
+        run=held,
+    ),
+    "small": _crowd("the small case that the next four are compared with", "small", nothing, 0),
+    "backlog": _crowd("a huge backlog in the lane", "backlog", backlog, 1_000_000),
+    "history": _crowd("finished rows (long: --set rows=10000000)", "history", history, 1_000_000),
+    "running": _crowd("running rows at the head of the lane", "running", running, 20_000),
+    "lanes": _crowd("lanes with work that others serve", "lanes", lanes, 10_000),
+    "kill": Measurement(title="kill -9 until all is done", sizes={"jobs": 200}, run=kill),
+    "memory": Measurement(
+        title="resident memory over a million jobs", sizes={"jobs": 1_000_000}, run=memory, by_default=False
+    ),
 }

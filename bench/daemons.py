@@ -30,11 +30,13 @@ def start_daemon(here: Stage, settings: Mapping[str, object] = NO_SETTINGS) -> P
     environment |= {f"WAKEFUL__{key.upper()}": str(value) for key, value in {**ALWAYS, **settings}.items()}
     environment |= {
         "DATABASE_URL": here.dsn,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'daemon'}",  # the checkout that this file lies in
         "BENCH_SOCKET": str(here.folder / "told"),
         "WAKEFUL_CONFIG": "",
     }
-    return subprocess.Popen([sys.executable, "-m", "wakeful", "run"], env=environment, cwd=here.folder)
+    with (here.folder / "daemon.log").open("ab") as log:
+        command = [sys.executable, "-m", "wakeful", "run"]
+        return subprocess.Popen(command, env=environment, cwd=here.folder, stdout=log, stderr=log)
 
 
 @asynccontextmanager

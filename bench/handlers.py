@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 
-from wakeful import JobContext, Registry
+import anyio
+
+from wakeful import JobContext, Registry, Retry
+
+SLEEP_SECONDS = 0.5
+RETRY_SECONDS = 1.0
 
 registry = Registry()
 _told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -29,3 +35,21 @@ def thread(job: JobContext) -> None:
 @registry.job("bench.tell")
 async def tell(job: JobContext) -> None:
     _told.sendto(str(job.job_id).encode(), os.environ["BENCH_SOCKET"])
+
+
+@registry.job("bench.clock")
+async def clock(job: JobContext) -> dict[str, float]:
+    """When the handler started, by the clock of the machine, which is the server's, too."""
+    return {"at": time.time()}
+
+
+@registry.job("bench.retry")
+async def retry(job: JobContext) -> dict[str, float]:
+    if job.attempt == 1:
+        raise Retry(RETRY_SECONDS)
+    return {"at": time.time()}
+
+
+@registry.job("bench.sleep")
+async def sleep(job: JobContext) -> None:
+    await anyio.sleep(SLEEP_SECONDS)

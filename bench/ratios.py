@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bench.figures import Better, Figure, Sample, figure_of
+from bench.measures.enqueueing import CONNECTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,28 @@ RATIOS = (
     Ratio(name="drain-queues / drain", of="drain-queues: rate", to="drain: rate"),
     Ratio(name="drain-two / drain", of="drain-two: rate", to="drain: rate"),
     Ratio(name="drain-four / drain", of="drain-four: rate", to="drain: rate"),
+    *(
+        Ratio(name=f"{what}: {cost} / small", of=f"{what}: {cost}", to=f"small: {cost}", better="lower")
+        for what in ("backlog", "history", "running", "lanes")
+        for cost in ("enqueue", "claim a job")
+    ),
+    *(
+        Ratio(
+            name=f"enqueue: hot / {other}, {connections} connections",
+            of=f"enqueue: hot, {connections} connections",
+            to=f"enqueue: {other}, {connections} connections",
+        )
+        for connections in CONNECTIONS
+        for other in ("wake-ups off", "bare INSERT")
+    ),
+    *(
+        Ratio(
+            name=f"enqueue-busy: wake-ups on / off, {connections} connections",
+            of=f"enqueue-busy: wake-ups on, {connections} connections",
+            to=f"enqueue-busy: wake-ups off, {connections} connections",
+        )
+        for connections in CONNECTIONS[1:]
+    ),
 )
 
 

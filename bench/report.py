@@ -16,7 +16,9 @@ def show(machine: Mapping[str, str], figures: Sequence[Figure], *, rounds: int) 
     print("\n".join(f"{name:>10}: {value}" for name, value in machine.items()))
     print(f"{'rounds':>10}: {rounds}, medians and ranges over them\n")
     print(table(figures))
-    hows = dict.fromkeys(f"  {figure.name.split(':')[0]}: {figure.how}" for figure in figures)
+    hows = dict.fromkeys(
+        f"  {figure.name.split(':')[0]}: {figure.how}" for figure in figures if figure.unit != "x"
+    )
     print("\nhow:\n" + "\n".join(hows))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.processes import tree_cpu_seconds
@@ -12,6 +13,41 @@ WAL_BETWEEN = """
 select coalesce(sum(record_size), 0)::float8, coalesce(sum(fpi_size), 0)::float8
 from pg_get_wal_stats($1::pg_lsn, $2::pg_lsn, false)
 """
+
+
+# Known by what only they say, since comments are not kept; constants are by then parameters.
+SAYS: Mapping[str, str] = {
+    "claim": "%for no key update%set owner = $%",
+    "finish": "%insert into wakeful.finished (%",
+    "look": "%as suspect%",
+    "enqueue": "%wakeful.enqueue(%",
+}
+COSTS = """
+select coalesce(sum(calls), 0)::bigint as calls, coalesce(sum(rows), 0)::bigint as rows,
+       coalesce(sum(total_exec_time), 0)::float8 as milliseconds, coalesce(sum(wal_bytes), 0)::float8 as wal
+from pg_stat_statements
+where toplevel and query like $1 and query not like 'create %'
+  and dbid = (select oid from pg_database where datname = current_database())
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one statement took so far: calls, rows, milliseconds in the server, bytes of WAL."""
+
+    calls: int
+    rows: int
+    milliseconds: float
+    wal: float
+
+    def __sub__(self, other: Cost) -> Cost:
+        """What it took between two moments."""
+        return Cost(
+            calls=self.calls - other.calls,
+            rows=self.rows - other.rows,
+            milliseconds=self.milliseconds - other.milliseconds,
+            wal=self.wal - other.wal,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +75,13 @@ async def mark(here: Stage, connection: Connection) -> Mark:
         " where toplevel and dbid = (select oid from pg_database where datname = current_database())"
     )
     return Mark(lsn=lsn, cpu=tree_cpu_seconds(here.cluster.pid), calls=calls)
+
+
+async def cost_of(connection: Connection, statement: str) -> Cost:
+    """What the statement of this name (of SAYS) took in this database so far."""
+    row = await connection.fetchrow(COSTS, SAYS[statement])
+    assert row is not None, "an aggregate has a row"
+    return Cost(**row)
 
 
 async def wal_between(connection: Connection, first: Mark, last: Mark) -> Wal:

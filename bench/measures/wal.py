@@ -9,17 +9,9 @@ from bench.daemons import daemons
 from bench.figures import Outcome, Sample
 from bench.filling import Load, close_queues, fill, settle
 from bench.measures.drain import timed_drain
-from bench.server import Wal, mark, wal_between
+from bench.server import Wal, cost_of, mark, wal_between
 from bench.sizes import Sizes
 from bench.stage import Connection, Stage
-
-# What a statement wrote by itself; the commit record of its transaction is not in it.
-OF_STATEMENT = """
-select coalesce(sum(wal_bytes), 0)::float8 from pg_stat_statements
-where query like $1 and dbid = (select oid from pg_database where datname = current_database())
-"""
-CLAIMS = "%update wakeful.ready r%set owner = $%"
-FINISHES = "%insert into wakeful.finished (%"
 
 
 async def wal(here: Stage, sizes: Sizes) -> Outcome:
@@ -52,10 +44,10 @@ async def _life(here: Stage, connection: Connection, load: Load, what: str) -> l
     await fill(connection, load)
     filled = await wal_between(connection, first, await mark(here, connection))
     await settle(connection)
-    before = [await connection.fetchval(OF_STATEMENT, one) for one in (CLAIMS, FINISHES)]
+    before = [await cost_of(connection, one) for one in ("claim", "finish")]
     async with daemons(here, connection) as processes:
         span = await timed_drain(here, connection, load.queues, processes)
-    claimed, finished = [await connection.fetchval(OF_STATEMENT, one) for one in (CLAIMS, FINISHES)]
+    claim, finish = [await cost_of(connection, one) for one in ("claim", "finish")]
     drained = await wal_between(connection, span.first, span.last)
     how, jobs = f"{load.jobs:,} jobs, enqueue_many in batches of 20,000, drained by one daemon", load.jobs
     together = Wal(records=filled.records + drained.records, images=filled.images + drained.images)
@@ -63,8 +55,8 @@ async def _life(here: Stage, connection: Connection, load: Load, what: str) -> l
         *_pair(f"whole life, {what}", together, jobs, how=how),
         *_pair(f"enqueue_many, {what}", filled, jobs, how=how)[:1],
         *_pair(f"claim and finish, {what}", drained, jobs, how=how)[:1],
-        _sample(f"claim statement, {what}", (claimed - before[0]) / jobs, how=how),
-        _sample(f"finish statement, {what}", (finished - before[1]) / jobs, how=how),
+        _sample(f"claim statement, {what}", (claim - before[0]).wal / jobs, how=how),
+        _sample(f"finish statement, {what}", (finish - before[1]).wal / jobs, how=how),
     ]
 
 
