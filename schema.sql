@@ -447,6 +447,8 @@ create table wakeful.instance (
     beat_at     timestamptz not null default clock_timestamp(),
     beat_seq    bigint      not null default 0,
     swept       integer     not null default 0,
+    swept_beat  bigint,
+    swept_past  integer     not null default 0,
     constraint instance_pkey primary key (instance_id),
     constraint instance_state check (state in ('live', 'draining', 'dead'))
 ) with (fillfactor = 50);
@@ -467,6 +469,8 @@ comment on column wakeful.instance.started_at is 'When it registered';
 comment on column wakeful.instance.beat_at is 'When it last proved that it is alive';
 comment on column wakeful.instance.beat_seq is 'Counts beats; a reaper watches whether it moves';
 comment on column wakeful.instance.swept is 'Passes over ready that found nothing of this dead instance; its row goes after two';
+comment on column wakeful.instance.swept_beat is 'The beat that it stood still at when a pass over ready was last made for it while it was only silent';
+comment on column wakeful.instance.swept_past is 'How many of its leases were past then';
 
 create table wakeful.duty (
     name    text        not null,

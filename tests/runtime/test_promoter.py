@@ -15,11 +15,13 @@ from support.eventually import eventually
 from support.factories import claim, depart, enqueue
 from support.loops import running
 from support.proxy import Proxy
+from support.refusals import refuse_job
 from wakeful.aio.wakeup import Wakeup
+from wakeful.runtime.halving import Stranded
 from wakeful.runtime.promoter import BATCH, Turn, promote_due, run_promoter
 from wakeful.store.database import Database
 from wakeful.store.statements import statements
-from wakeful.telemetry.events import JOBS_PROMOTED
+from wakeful.telemetry.events import JOB_STRANDED, JOBS_PROMOTED
 
 IN = "select clock_timestamp() + make_interval(secs => $1)"
 
@@ -200,6 +202,25 @@ async def test_a_row_that_somebody_has_locked_delays_no_other(
         assert (await promote_due(database)).jobs == 9
 
     assert (await promote_due(database)).jobs == 1
+
+
+async def test_a_row_that_the_database_refuses_stops_no_other_and_is_told_once_a_minute(
+    sql: Connection, database: Database, said: Heard
+) -> None:
+    await scheduled_many(sql, 10)
+    await make_due(sql)
+    bad = await sql.fetchval("select job_id from wakeful.scheduled order by job_id offset 4 limit 1")
+    await refuse_job(sql, bad)
+    stranded = Stranded(said.telemetry)
+
+    assert (await promote_due(database, stranded=stranded)).jobs == 9
+    assert (await promote_due(database, stranded=stranded)).jobs == 0
+    (told,) = said.recorder.of(JOB_STRANDED, action="promote", row=str(bad))
+    assert "refused" in str(told["error"])
+
+    await sql.execute("alter table wakeful.ready drop constraint refused")
+    stranded.again[bad] = 0.0  # the minute is over
+    assert (await promote_due(database, stranded=stranded)).jobs == 1
 
 
 async def test_a_great_many_locked_rows_delay_no_other(

@@ -16,14 +16,25 @@ from support.factories import declare, enqueue, status_of
 from support.loops import running
 from support.owners import Owner, owned_jobs, register, silence, token
 from support.proxy import Proxy
+from support.refusals import refuse_job
 from wakeful.core.job import Job
-from wakeful.runtime.reaper import Reaping, reap, reap_once, run_reaper, take_turn
+from wakeful.runtime.reaper import (
+    SWEEP,
+    SWEEP_SECONDS,
+    Reaping,
+    keep_sweeping,
+    reap,
+    reap_once,
+    run_reaper,
+    take_turn,
+)
+from wakeful.runtime.sweep import LARGEST_SLICE, SMALLEST_SLICE, next_slice
 from wakeful.runtime.watch import Watch
 from wakeful.store import jobs, upkeep
 from wakeful.store.database import Database
 from wakeful.store.statements import statements
 from wakeful.store.upkeep import Rescued
-from wakeful.telemetry.events import INSTANCE_REAPED, JOBS_RESCUED
+from wakeful.telemetry.events import INSTANCE_REAPED, JOB_STRANDED, JOBS_RESCUED
 
 BEAT = 5.0
 
@@ -306,7 +317,7 @@ async def test_a_silent_owner_is_swept_once_for_each_lease_that_ends(
     await silence(sql, owner, 60.0)
 
     assert await looks(reaping, clock, 5) == [0, 0, 0, 1, 0]
-    assert reaping.swept == {owner.instance_id: (0, 1)}
+    assert await sql.fetchval("select (swept_beat, swept_past) from wakeful.instance") == (0, 1)
 
 
 async def test_a_claim_that_commits_after_the_pass_is_taken_back_by_a_later_one(
@@ -418,6 +429,111 @@ async def test_two_reapers_take_a_great_many_jobs_back_once_each(
     assert sum(taken) == 6000
     assert await sql.fetchval("select count(*) from wakeful.ready where owner is null and lost = 1") == 6000
     assert await sql.fetchval("select count(*) from wakeful.ready where owner is null and lost = 0") == 500
+
+
+async def test_a_job_that_the_database_refuses_stops_no_other_and_keeps_no_dead_instance(
+    sql: Connection, database: Database, said: Heard
+) -> None:
+    owner = await register(database)
+    await owned_jobs(sql, owner, 10)
+    bad = await sql.fetchval("select job_id from wakeful.ready order by pos offset 3 limit 1")
+    await refuse_job(sql, bad)
+    await silence(sql, owner, 60.0)
+    reaping = Reaping(database=database, telemetry=database.telemetry)
+
+    assert len(await reap(reaping, anyio.Event())) == 9
+    (told,) = said.recorder.of(JOB_STRANDED, action="reclaim")
+    assert "refused" in str(told["error"])
+    for _ in range(2):
+        assert await reap(reaping, anyio.Event()) == []
+    assert await sql.fetchval("select count(*) from wakeful.instance") == 0
+
+    await sql.execute("alter table wakeful.ready drop constraint refused")
+    assert [one.job_id for one in await reap_once(database)] == [bad]  # as the backstop finds it
+
+
+# Of a fleet, one makes the pass.
+
+
+async def test_while_one_reaper_makes_the_pass_another_leaves_it_to_it(
+    db: ClonedDatabase, sql: Connection, database: Database
+) -> None:
+    owner = await register(database)
+    await one_job(sql, owner)
+    await sql.execute("update wakeful.instance set state = 'dead'")
+    await upkeep.keep_duties(database, [SWEEP])
+    assert await upkeep.take_duty(database, SWEEP, SWEEP_SECONDS)
+    reaping = watching(database, Clock())
+
+    assert await reap(reaping, anyio.Event()) == []
+    await upkeep.hold_duty(database, SWEEP, 0.0)  # the other one is done, and overlooked it
+    assert len(await reap(reaping, anyio.Event())) == 1
+    # Two passes that find nothing, each at once: none has to wait for the last one's time.
+    for _ in range(2):
+        assert await reap(reaping, anyio.Event()) == []
+    assert await sql.fetchval("select count(*) from wakeful.instance") == 0
+
+
+async def test_a_reaper_that_dies_in_its_pass_leaves_it_to_another(
+    sql: Connection, database: Database
+) -> None:
+    owner = await register(database)
+    await one_job(sql, owner)
+    await sql.execute("update wakeful.instance set state = 'dead'")
+    await upkeep.keep_duties(database, [SWEEP])
+    assert await upkeep.take_duty(database, SWEEP, SWEEP_SECONDS)
+    await sql.execute("update wakeful.duty set next_at = next_at - make_interval(secs => $1)", SWEEP_SECONDS)
+
+    assert len(await reap(watching(database, Clock()), anyio.Event())) == 1
+
+
+async def test_a_pass_that_takes_long_stays_with_its_reaper(sql: Connection, database: Database) -> None:
+    reaping = watching(database, Clock())
+    await upkeep.keep_duties(database, [SWEEP])
+    assert await upkeep.take_duty(database, SWEEP, SWEEP_SECONDS)
+    await sql.execute("update wakeful.duty set next_at = now()")
+    reaping.held_at = float("-inf")
+
+    await keep_sweeping(reaping)
+
+    assert not await upkeep.take_duty(database, SWEEP, SWEEP_SECONDS)
+
+
+async def test_for_a_silent_owner_one_reaper_of_the_fleet_makes_the_pass(
+    sql: Connection, database: Database
+) -> None:
+    await declare(sql, "LONG", lease=timedelta(seconds=180))
+    owner, clock = await register(database, lease=180.0), Clock()
+    await silence(sql, owner, 60.0)
+    reaping = watching(database, clock)
+    assert (await upkeep.look_at_instances(database))[0].is_worth_a_sweep
+
+    await looks(reaping, clock, 4)
+    assert not (await upkeep.look_at_instances(database))[0].is_worth_a_sweep
+    await silence(sql, owner, 200.0)  # the next lease
+    assert (await upkeep.look_at_instances(database))[0].is_worth_a_sweep
+
+    await looks(reaping, clock, 1)
+    await silence(sql, owner, 60.0)
+    await sql.execute(
+        "update wakeful.instance set beat_seq = beat_seq + 1, state = 'live'"
+    )  # the next silence
+    assert (await upkeep.look_at_instances(database))[0].is_worth_a_sweep
+
+
+@pytest.mark.parametrize(
+    ("rows", "seconds", "following"),
+    [
+        (1000, 0.03, 1000),
+        (1000, 0.001, 2000),
+        (1000, 0.06, 500),
+        (1000, 5.0, 250),
+        (SMALLEST_SLICE, 5.0, SMALLEST_SLICE),
+        (LARGEST_SLICE, 0.001, LARGEST_SLICE),
+    ],
+)
+def test_a_slice_is_sized_by_what_the_last_one_took(rows: int, seconds: float, following: int) -> None:
+    assert next_slice(rows, seconds) == following
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
 import asyncpg
 import pytest
+
+from support.databases import Connection
 
 
 @contextmanager
@@ -27,3 +30,10 @@ def refused(sqlstate: str, message: str = "", *, hint: str = "") -> Iterator[Non
     if sqlstate.startswith("WK"):
         assert str(error).startswith("wakeful: "), said
         assert error.hint, said
+
+
+async def refuse_job(connection: Connection, job_id: UUID) -> None:
+    """Let the database refuse this one job in ready from now on, as it would a row that breaks a constraint of it."""
+    await connection.execute(
+        f"alter table wakeful.ready add constraint refused check (job_id <> '{job_id}') not valid"
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import anyio
@@ -17,6 +18,7 @@ import anyio
 from wakeful.aio.periodic import pause, rest
 from wakeful.aio.wakeup import Wakeup
 from wakeful.errors import StoreUnavailable
+from wakeful.runtime.halving import Stranded, in_halves
 from wakeful.store import upkeep
 from wakeful.store.database import Database
 from wakeful.telemetry.bus import Telemetry
@@ -49,12 +51,12 @@ async def run_promoter(
 ) -> None:
     """Promote until `stop` is set; looks at least every `poll` seconds, and soon after each ring of `wakeup`."""
     telemetry = telemetry or database.telemetry
-    skip = 0
+    skip, stranded = 0, Stranded(telemetry)
     while not stop.is_set():
         turned()
         looked_at = time.monotonic()
         try:
-            turn = await promote_due(database, poll=poll, skip=skip)
+            turn = await promote_due(database, poll=poll, skip=skip, stranded=stranded)
         except StoreUnavailable:
             await database.available(stop)
             continue
@@ -67,12 +69,16 @@ async def run_promoter(
         await pause(stop, min(turn.wait, PACE_SECONDS) - (time.monotonic() - looked_at))
 
 
-async def promote_due(database: Database, *, poll: float = POLL_SECONDS, skip: int = 0) -> Turn:
+async def promote_due(
+    database: Database, *, poll: float = POLL_SECONDS, skip: int = 0, stranded: Stranded | None = None
+) -> Turn:
     """Promote one batch of what is due, the first `skip` jobs left out; looks again after at most `poll` seconds."""
+    stranded = stranded or Stranded(database.telemetry)
     due = await upkeep.look_at_due(database, BATCH, skip=skip)
     promoted = 0
     for lane_id, job_ids in due.lanes.items():
-        promoted += await upkeep.promote(database, lane_id, job_ids)
+        promote = partial(upkeep.promote, database, lane_id)
+        promoted += sum(await in_halves(stranded.without(job_ids), promote, stranded.add))
     if sum(len(job_ids) for job_ids in due.lanes.values()) == BATCH:
         # There may be more. Where nothing came, somebody is at these very rows: they delay no other.
         return Turn(jobs=promoted, wait=0.0, skip=0 if promoted else skip + BATCH)

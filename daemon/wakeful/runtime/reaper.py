@@ -3,14 +3,17 @@
 Invariant: an owner is dead only when its lease is past *and* its beat stood still while this reaper watched (I1), and
 the statement that takes its jobs looks again (I5): first the jobs of types whose own lease is past, then, once the
 longest lease is, the instance is declared dead and all of its jobs are taken, until two passes have found nothing more.
-Any instance may do it at any time; no lock and no leader (F25). What a lost job becomes, `wakeful.depart` decides.
+Any instance may do it at any time; no lock and no leader (F25). Of several reapers that see the same, one makes the
+pass over ready: the one that has the duty `sweep`. What a lost job becomes, `wakeful.depart` decides.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import anyio
@@ -20,7 +23,7 @@ from wakeful.core.settings import ReaperSettings
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime.duties import Duty
 from wakeful.runtime.lease import suspended_clock
-from wakeful.runtime.sweep import Lost, Sweep, sweep
+from wakeful.runtime.sweep import Lost, Sweep, Sweeping
 from wakeful.runtime.watch import ServerClock, Watch
 from wakeful.store import upkeep
 from wakeful.store.database import Database
@@ -30,6 +33,8 @@ from wakeful.telemetry.events import INSTANCE_REAPED, JOBS_RESCUED
 
 BACKSTOP: Final = "backstop"
 BACKSTOP_INTERVAL: Final = 60.0
+SWEEP: Final = "sweep"
+SWEEP_SECONDS: Final = 15.0  # a reaper that dies in its pass leaves it to another after this
 _REAPER: Final = ReaperSettings()
 
 
@@ -44,8 +49,7 @@ class Reaping:
     clock: ServerClock = field(default_factory=ServerClock)
     now: Callable[[], float] = suspended_clock
     turned: Callable[[], None] = lambda: None
-    # By instance: the beat, and how many of its leases were past, of the last sweep of a silent one.
-    swept: dict[int, tuple[int, int]] = field(default_factory=dict)
+    held_at: float = 0.0
 
 
 async def run_reaper(
@@ -98,11 +102,11 @@ async def reap_once(
     reaping = Reaping(database=database, telemetry=telemetry or database.telemetry, lost_limit=lost_limit)
     rescued = await reap(reaping, anyio.Event())
     sights = await upkeep.look_at_instances(database)
-    orphans = Sweep()
     lost = Lost(known=[one.instance_id for one in sights])
-    await sweep(database, anyio.Event(), lost, orphans, lost_limit=lost_limit)
-    _tell(reaping.telemetry, orphans.rescued, reason="orphaned")
-    return (*rescued, *orphans.rescued)
+    orphans = _sweeping(reaping, anyio.Event(), lost)
+    await orphans.run()
+    _tell(reaping.telemetry, orphans.result.rescued, reason="orphaned")
+    return (*rescued, *orphans.result.rescued)
 
 
 async def reap(reaping: Reaping, stop: anyio.Event) -> list[Rescued]:
@@ -116,19 +120,17 @@ async def reap(reaping: Reaping, stop: anyio.Event) -> list[Rescued]:
         and await upkeep.depose(reaping.database, one, watched=_watched(one, still))
     ]
     dead = [one.instance_id for one in sights if one.state == "dead" or one in deposed]
-    silent = [one for one in convinced if one not in deposed and _is_worth_a_sweep(reaping, one)]
-    if not dead and not silent:
-        return []
+    silent = [one for one in convinced if one not in deposed and one.is_worth_a_sweep]
     lost = Lost(dead=dead, silent={one.instance_id: one.beat_seq for one in silent})
-    swept = Sweep()
+    sweeping = _sweeping(reaping, stop, lost)
     try:
-        await sweep(reaping.database, stop, lost, swept, lost_limit=reaping.lost_limit, turned=reaping.turned)
+        if (dead or silent) and await _take(reaping):
+            await sweeping.run()
+            await _note(reaping, dead, silent, sweeping.result)
     finally:
-        _tell_deaths(reaping.telemetry, deposed, swept)
-        _tell(reaping.telemetry, swept.rescued, reason="lease")
-    if swept.complete:
-        await _note(reaping, dead, silent, swept)
-    return swept.rescued
+        _tell_deaths(reaping.telemetry, deposed, sweeping.result)
+        _tell(reaping.telemetry, sweeping.result.rescued, reason="lease")
+    return sweeping.result.rescued
 
 
 def backstop_duty(
@@ -139,6 +141,7 @@ def backstop_duty(
     grace: float = _REAPER.backstop,
     lost_limit: int = _REAPER.lost_limit,
     interval: float = BACKSTOP_INTERVAL,
+    on_rescued: Callable[[Sequence[Rescued]], None] = lambda rescued: None,
 ) -> Duty:
     """Take back what no look at instances finds: jobs of owners without a row, and jobs far past their deadline.
 
@@ -150,9 +153,11 @@ def backstop_duty(
         sights = await upkeep.look_at_instances(database)
         late = grace + (0.0 if clock is None else clock.jumped)
         lost = Lost(known=[one.instance_id for one in sights], grace=late)
-        swept = Sweep()
-        await sweep(database, stop, lost, swept, lost_limit=lost_limit)
-        _tell(telemetry or database.telemetry, swept.rescued, reason="backstop")
+        reaping = Reaping(database=database, telemetry=telemetry or database.telemetry, lost_limit=lost_limit)
+        sweeping = _sweeping(reaping, stop, lost)
+        await sweeping.run()
+        _tell(reaping.telemetry, sweeping.result.rescued, reason="backstop")
+        on_rescued(sweeping.result.rescued)
 
     return Duty(name=BACKSTOP, interval=interval, perform=perform)
 
@@ -176,21 +181,44 @@ def _watched(sight: Sight, still: dict[int, float]) -> float:
     return still.get(sight.instance_id, 0.0)
 
 
-def _is_worth_a_sweep(reaping: Reaping, sight: Sight) -> bool:
-    """Whether a lease has run out since the last sweep of this silent instance, or none was made."""
-    now = (sight.beat_seq, sight.leases_past)
-    return sight.leases_past > 0 and reaping.swept.get(sight.instance_id) != now
+def _sweeping(reaping: Reaping, stop: anyio.Event, lost: Lost) -> Sweeping:
+    return Sweeping(
+        database=reaping.database,
+        stop=stop,
+        lost=lost,
+        lost_limit=reaping.lost_limit,
+        held=partial(keep_sweeping, reaping),
+    )
+
+
+async def keep_sweeping(reaping: Reaping) -> None:
+    """Say that the pass goes on: to `/livez`, and now and then to the other reapers."""
+    reaping.turned()
+    if reaping.watch is not None and time.monotonic() - reaping.held_at > SWEEP_SECONDS / 3:
+        await upkeep.hold_duty(reaping.database, SWEEP, SWEEP_SECONDS)
+        reaping.held_at = time.monotonic()
+
+
+async def _take(reaping: Reaping) -> bool:
+    """Whether the pass is ours; without a watch nobody is asked."""
+    if reaping.watch is None:
+        return True
+    reaping.held_at = time.monotonic()
+    await upkeep.keep_duties(reaping.database, [SWEEP])
+    return await upkeep.take_duty(reaping.database, SWEEP, SWEEP_SECONDS)
 
 
 async def _note(reaping: Reaping, dead: Sequence[int], silent: Sequence[Sight], swept: Sweep) -> None:
-    reaping.swept = {number: at for number, at in reaping.swept.items() if number not in dead}
-    reaping.swept |= {one.instance_id: (one.beat_seq, one.leases_past) for one in silent}
-    if dead:
+    """Note a whole pass, so that nobody makes it again for the same, and let go of the duty."""
+    if swept.complete:
         await upkeep.note_sweep(
             reaping.database,
-            clean=[number for number in dead if number not in swept.found],
-            found=[number for number in dead if number in swept.found],
+            clean=[number for number in dead if swept.found[number] <= 0],
+            found=[number for number in dead if swept.found[number] > 0],
+            silent=silent,
         )
+    if reaping.watch is not None:
+        await upkeep.hold_duty(reaping.database, SWEEP, 0.0)
 
 
 def _tell_deaths(telemetry: Telemetry, deposed: Sequence[Sight], swept: Sweep) -> None:

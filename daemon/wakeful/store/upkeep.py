@@ -21,7 +21,8 @@ NIL: Final = UUID(int=0)
 class Sight:
     """An instance as a reaper sees it; times in seconds by the server's clock.
 
-    `leases_past` counts the lease lengths of its job types that are past.
+    `leases_past` counts the lease lengths of its job types that are past; `swept_beat` and `swept_past` say for which
+    beat, and how many of these, the last pass over ready was made.
     """
 
     instance_id: int
@@ -33,6 +34,13 @@ class Sight:
     lease: float
     leases_past: int
     server_clock: float
+    swept_beat: int | None = None
+    swept_past: int = 0
+
+    @property
+    def is_worth_a_sweep(self) -> bool:
+        """Whether a lease has run out since the last pass that was made for this silent instance, or none was made."""
+        return self.leases_past > (self.swept_past if self.swept_beat == self.beat_seq else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +100,8 @@ async def look_at_instances(database: Database) -> list[Sight]:
             silent=row["silent_s"],
             lease=row["lease_s"],
             leases_past=row["leases_past"],
+            swept_beat=row["swept_beat"],
+            swept_past=row["swept_past"],
             server_clock=row["server_s"],
         )
         for row in rows
@@ -136,9 +146,22 @@ async def depose(database: Database, sight: Sight, *, watched: float) -> bool:
     return row is not None
 
 
-async def note_sweep(database: Database, *, clean: Sequence[int], found: Sequence[int]) -> list[int]:
-    """Note a whole pass over ready: dead instances of which nothing, and something, was found. Gives those now gone."""
-    return [row["instance_id"] for row in await database.fetch("note_sweep", clean, found)]
+async def note_sweep(
+    database: Database, *, clean: Sequence[int], found: Sequence[int], silent: Sequence[Sight]
+) -> list[int]:
+    """Note a whole pass over ready. Gives the dead instances that are gone now.
+
+    `clean`, `found`: dead ones of which nothing, and something, was found; `silent`: live ones, as seen before it.
+    """
+    rows = await database.fetch(
+        "note_sweep",
+        clean,
+        found,
+        [one.instance_id for one in silent],
+        [one.beat_seq for one in silent],
+        [one.leases_past for one in silent],
+    )
+    return [row["instance_id"] for row in rows]
 
 
 async def look_at_due(database: Database, limit: int, *, skip: int = 0) -> Due:
@@ -162,6 +185,11 @@ async def take_duties(database: Database, intervals: Mapping[str, float]) -> set
 async def take_duty(database: Database, name: str, interval: float) -> bool:
     """Take one duty; False: it is not due, or another instance has it."""
     return name in await take_duties(database, {name: interval})
+
+
+async def hold_duty(database: Database, name: str, seconds: float) -> None:
+    """Keep a duty that is under way for so many seconds more; 0: it is done, and anybody may take it."""
+    await database.fetch("hold_duty", name, seconds)
 
 
 async def keep_duties(database: Database, names: Sequence[str]) -> None:

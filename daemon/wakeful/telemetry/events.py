@@ -161,6 +161,8 @@ JOB_DEDUPLICATED: Final = Event("job.deduplicated", "info",
 # Duties: done once in the fleet, by whoever comes first.
 JOBS_RESCUED: Final = Event("jobs.rescued", "warning", "Jobs of dead owners run again.",
     ("jobs", "dead", "reason"))
+JOB_STRANDED: Final = Event("job.stranded", "error",
+    "The database refuses to move this row: it stays, is tried again, and stops no other.", ("action", "row", "error"))
 JOBS_PROMOTED: Final = Event("jobs.promoted", "debug", "Scheduled jobs became due.", ("jobs",))
 UNKNOWN_TYPE_FAILED: Final = Event("unknown_type.failed", "warning",
     "No live instance serves this type: its jobs fail.", ("job_type", "jobs", "dead"))

@@ -6,6 +6,7 @@ select
     extract(epoch from clock_timestamp())::double precision as server_s,
     (select count(distinct least(i.lease, t.lease))
      from (select j.lease from wakeful.job_type j union all select interval '30 seconds') as t
-     where i.beat_at + least(i.lease, t.lease) < clock_timestamp())::integer as leases_past
+     where i.beat_at + least(i.lease, t.lease) < clock_timestamp())::integer as leases_past,
+    i.swept_beat, i.swept_past
 from wakeful.instance i
 order by i.instance_id
