@@ -10,10 +10,10 @@ import asyncio
 import contextvars
 import os
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Final, Generic, TypeVar
 
@@ -43,7 +43,7 @@ class _Run:
     label: str
     call: Callable[[], object]
     context: contextvars.Context
-    finished: anyio.Event = field(default_factory=anyio.Event)
+    finished: asyncio.Future[None]
     ended: Ended[object] | None = None
     stuck: bool = False
     replaced: bool = False
@@ -55,12 +55,15 @@ class ThreadPool:
     __slots__ = (
         "_carried",
         "_closed",
+        "_done",
         "_free",
         "_idle",
         "_limit",
+        "_loop",
         "_runs",
         "_stuck_limit",
         "_threads",
+        "_told",
         "bridge",
     )
 
@@ -68,24 +71,33 @@ class ThreadPool:
         self.bridge = bridge
         self._limit = limit
         self._stuck_limit = stuck_limit
-        self._free = anyio.Semaphore(limit)
+        self._loop = asyncio.get_running_loop()
+        self._free = anyio.Semaphore(limit, fast_acquire=True)
         self._idle: list[SimpleQueue[_Run | None]] = []
         self._runs: dict[_Run, None] = {}
         self._carried: set[str] = set()
         self._threads = 0
         self._closed = False
+        # What threads have ended and the loop has not looked at; one call wakes it for all of them.
+        self._done: deque[tuple[_Run, SimpleQueue[_Run | None]]] = deque()
+        self._told = False
 
     async def run(self, call: Callable[[], T], *, label: str) -> Ended[T]:
         """Run `call` in a thread and give how it ended. Cancelled, it gives the thread up and leaves it running."""
         await self._free.acquire()
-        run = _Run(label=label, call=call, context=contextvars.copy_context())
+        run = _Run(
+            label=label,
+            call=call,
+            context=contextvars.copy_context(),
+            finished=self._loop.create_future(),
+        )
         try:
             self._hand_over(run)
             self._carried.add(label)
-            await run.finished.wait()
+            await run.finished
         finally:
             self._carried.discard(label)
-            if not run.finished.is_set():
+            if run.ended is None or run in self._runs:
                 self._give_up(run)
         ended: Ended[T] | None = run.ended  # type: ignore[assignment]
         assert ended is not None
@@ -125,8 +137,7 @@ class ThreadPool:
             inbox = self._idle.pop()
         else:
             inbox = SimpleQueue()
-            tell = partial(self._tell, asyncio.get_running_loop())
-            threading.Thread(target=_serve, args=(inbox, tell), name=_IDLE_NAME, daemon=True).start()
+            threading.Thread(target=_serve, args=(inbox, self._tell), name=_IDLE_NAME, daemon=True).start()
             self._threads += 1
         self._runs[run] = None
         inbox.put(run)
@@ -141,8 +152,17 @@ class ThreadPool:
                 self._free.release()
         return run.replaced
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, run: _Run, inbox: SimpleQueue[_Run | None]) -> None:
-        loop.call_soon_threadsafe(self._ended, run, inbox)
+    def _tell(self, run: _Run, inbox: SimpleQueue[_Run | None]) -> None:
+        """For the threads: say that a call has ended. Whoever comes while the loop is being woken rides along."""
+        self._done.append((run, inbox))
+        if not self._told:
+            self._told = True
+            self._loop.call_soon_threadsafe(self._collect)
+
+    def _collect(self) -> None:
+        self._told = False  # before the look: who comes after it wakes the loop again
+        while self._done:
+            self._ended(*self._done.popleft())
 
     def _ended(self, run: _Run, inbox: SimpleQueue[_Run | None]) -> None:
         del self._runs[run]
@@ -153,7 +173,8 @@ class ThreadPool:
             inbox.put(None)
         else:
             self._idle.append(inbox)
-        run.finished.set()
+        if not run.finished.done():
+            run.finished.set_result(None)
 
 
 @asynccontextmanager
