@@ -9,13 +9,15 @@ import pytest
 
 from support.databases import ClonedDatabase, Connection
 from support.dispatching import Heard, heard, store_of
-from support.factories import State, job_in
+from support.factories import State, enqueue, job_in
 from support.loops import running
+from support.owners import register
 from wakeful.core.settings import DAY, DatabaseSettings, HistorySettings
+from wakeful.runtime.duties import fold_duty
 from wakeful.runtime.pruner import BATCH, prune_duty, ring_duty, run_pruner
 from wakeful.store import upkeep
 from wakeful.store.database import Database, open_database
-from wakeful.store.upkeep import NIL
+from wakeful.store.upkeep import LOWEST, NIL
 from wakeful.telemetry.events import HISTORY_PRUNED, RING_EMPTIED, RING_REFUSED
 
 HISTORY = HistorySettings(finished=7 * DAY, dead=90 * DAY)
@@ -136,6 +138,57 @@ async def test_a_walk_that_came_to_the_end_begins_anew(sql: Connection, database
     await duty.perform(anyio.Event())
 
     assert await sql.fetchval("select count(*) from wakeful.progress") == 0
+
+
+async def test_lanes_that_nobody_has_used_for_a_week_go_and_what_is_marked_stays(
+    sql: Connection, database: Database, said: Heard
+) -> None:
+    kinds = ("young", "busy", "closed", "hot", "unserved", "idle", "idle too")
+    for kind in kinds:
+        await enqueue(sql, queue=kind)
+    await fold_duty(database).perform(anyio.Event())
+    await sql.execute("delete from wakeful.ready where queue <> 'busy'")
+    await sql.execute("update wakeful.lane set first_seen = now() - interval '8 days' where queue <> 'young'")
+    await sql.execute("update wakeful.lane set closed = true where queue = 'closed'")
+    await sql.execute("update wakeful.lane set hot_until = now() - interval '6 days' where queue = 'hot'")
+    await sql.execute("update wakeful.lane set unserved_since = now() where queue = 'unserved'")
+
+    await prune(database)
+
+    left = {row["queue"] for row in await sql.fetch("select queue from wakeful.lane")}
+    assert left == {"young", "busy", "closed", "hot", "unserved"}
+    assert said.recorder.of(HISTORY_PRUNED, table="lane", rows=2)
+
+
+async def test_a_lane_that_goes_while_somebody_enqueues_into_it_loses_no_job_and_comes_back(
+    db: ClonedDatabase, sql: Connection, database: Database
+) -> None:
+    await enqueue(sql)
+    await fold_duty(database).perform(anyio.Event())
+    await sql.execute("delete from wakeful.ready")
+    await sql.execute("update wakeful.lane set first_seen = now() - interval '8 days'")
+    producer = await db.connect()
+    async with producer.transaction():
+        await enqueue(producer)  # it has seen the lane's row, and its job is not committed
+        await prune(database)
+        assert await sql.fetchval("select count(*) from wakeful.lane") == 0
+
+    owner = await register(database)
+    assert len(await owner.claim()) == 1
+    await enqueue(sql)
+    await fold_duty(database).perform(anyio.Event())
+    assert await sql.fetchval("select count(*) from wakeful.lane") == 1
+
+
+async def test_a_walk_over_lanes_goes_on_where_it_ended(sql: Connection, database: Database) -> None:
+    await sql.execute(
+        """insert into wakeful.lane (lane_id, queue, priority, job_type, suspect, first_seen)
+           select n, 'q', 'normal', 'T', false, now() - interval '8 days' from generate_series(-2, 2) as n"""
+    )
+
+    first = await upkeep.prune_lanes(database, LOWEST, 2, age=7 * DAY)
+    assert (first.rows, first.end) == (2, -1)
+    assert (await upkeep.prune_lanes(database, -1, 4, age=7 * DAY)).rows == 3
 
 
 async def test_a_job_that_moves_while_its_reports_are_looked_at_keeps_them(

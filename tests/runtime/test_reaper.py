@@ -524,9 +524,9 @@ async def test_for_a_silent_owner_one_reaper_of_the_fleet_makes_the_pass(
 @pytest.mark.parametrize(
     ("rows", "seconds", "following"),
     [
-        (1000, 0.03, 1000),
+        (1000, 0.025, 1000),
         (1000, 0.001, 2000),
-        (1000, 0.06, 500),
+        (1000, 0.05, 500),
         (1000, 5.0, 250),
         (SMALLEST_SLICE, 5.0, SMALLEST_SLICE),
         (LARGEST_SLICE, 0.001, LARGEST_SLICE),

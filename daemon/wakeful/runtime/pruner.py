@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 from uuid import UUID
 
 import anyio
@@ -18,19 +19,20 @@ from wakeful.core.settings import DAY, HistorySettings
 from wakeful.runtime.duties import Duty, run_duties
 from wakeful.store import upkeep
 from wakeful.store.database import Database
-from wakeful.store.upkeep import NIL, Pruned
+from wakeful.store.upkeep import LOWEST, NIL, Pruned
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import HISTORY_PRUNED, RING_EMPTIED, RING_REFUSED
 
 BATCH: Final = 500
 AUDIT_SECONDS: Final = 365 * DAY
+LANE_SECONDS: Final = 7 * DAY
 INTERVAL: Final = 60.0
 PRUNE_INTERVAL: Final = 300.0
 TURN_SECONDS: Final = 10.0
 _HISTORY: Final = HistorySettings()
 
 Batched = Callable[[Database, float, int], Awaitable[int]]
-Walked = Callable[[Database, UUID, int], Awaitable[Pruned]]
+Key = TypeVar("Key", UUID, int)
 
 
 async def run_pruner(
@@ -76,8 +78,9 @@ def prune_duty(
     history: HistorySettings = _HISTORY,
     interval: float = PRUNE_INTERVAL,
 ) -> Duty:
-    """Remove old dead letters, alerts and audit entries, and progress and log lines of jobs that are gone."""
+    """Remove old dead letters, alerts and audit entries, reports of jobs that are gone, and rows of unused lanes."""
     pruning = _Pruning(database=database, telemetry=telemetry or database.telemetry)
+    prune_lanes = partial(upkeep.prune_lanes, age=LANE_SECONDS)
 
     async def perform(stop: anyio.Event) -> None:
         pruning.until = time.monotonic() + TURN_SECONDS
@@ -85,10 +88,14 @@ def prune_duty(
         await pruning.in_batches("alert", upkeep.prune_alerts, history.dead, stop)
         await pruning.in_batches("alert_outbox", upkeep.prune_outbox, history.dead, stop)
         await pruning.in_batches("audit", upkeep.prune_audit, AUDIT_SECONDS, stop)
-        pruning.progress_after = await pruning.walk(
-            "progress", upkeep.prune_progress, pruning.progress_after, stop
+        pruning.progress_after = (
+            await pruning.walk("progress", upkeep.prune_progress, pruning.progress_after, stop) or NIL
         )
-        pruning.log_after = await pruning.walk("job_log", upkeep.prune_job_log, pruning.log_after, stop)
+        pruning.log_after = (
+            await pruning.walk("job_log", upkeep.prune_job_log, pruning.log_after, stop) or NIL
+        )
+        lanes_after = await pruning.walk("lane", prune_lanes, pruning.lanes_after, stop)
+        pruning.lanes_after = LOWEST if lanes_after is None else lanes_after
 
     return Duty(name="prune", interval=interval, perform=perform)
 
@@ -102,6 +109,7 @@ class _Pruning:
     until: float = 0.0
     progress_after: UUID = NIL
     log_after: UUID = NIL
+    lanes_after: int = LOWEST
 
     def is_over(self, stop: anyio.Event) -> bool:
         return stop.is_set() or time.monotonic() >= self.until
@@ -114,16 +122,21 @@ class _Pruning:
             full = removed == BATCH
         self._tell(table, rows, began)
 
-    async def walk(self, table: str, prune: Walked, after: UUID, stop: anyio.Event) -> UUID:
-        """Go on from `after`; gives where the next turn does, the beginning once the end was reached."""
+    async def walk(
+        self,
+        table: str,
+        prune: Callable[[Database, Key, int], Awaitable[Pruned[Key]]],
+        after: Key,
+        stop: anyio.Event,
+    ) -> Key | None:
+        """Go on from `after`; gives where the next turn does, None once the end was reached: at the beginning."""
         began, rows = time.monotonic(), 0
-        here: UUID | None = after
+        here: Key | None = after
         while here is not None and not self.is_over(stop):
-            after = here
             pruned = await prune(self.database, here, BATCH)
             rows, here = rows + pruned.rows, pruned.end
         self._tell(table, rows, began)
-        return NIL if here is None else here
+        return here
 
     def _tell(self, table: str, rows: int, began: float) -> None:
         if rows:

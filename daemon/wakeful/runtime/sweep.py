@@ -28,7 +28,7 @@ FIRST_SLICE: Final = 1000
 SMALLEST_SLICE: Final = 100
 LARGEST_SLICE: Final = 20_000
 BATCH: Final = 500
-_AIM: Final = 0.6  # a slice is sized for this part of its time, since the next rows may be wider
+_AIM: Final = 0.5  # a slice is sized for this part of its time, since the next rows may be wider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

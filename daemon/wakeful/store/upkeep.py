@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Generic, Literal, TypeVar
 from uuid import UUID
 
 from wakeful.store.database import Database, Record
 
 LOWEST: Final = -(2**63)
 NIL: Final = UUID(int=0)
+Key = TypeVar("Key", UUID, int)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +81,11 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
+class Pruned(Generic[Key]):
     """What one slice of a walk removed, and where the walk goes on (None: it is at the end)."""
 
     rows: int
-    end: UUID | None
+    end: Key | None
 
 
 async def look_at_instances(database: Database) -> list[Sight]:
@@ -227,17 +228,22 @@ async def prune_audit(database: Database, age: float, limit: int) -> int:
     return await _count(database, "prune_audit", age, limit)
 
 
-async def prune_progress(database: Database, after: UUID, limit: int) -> Pruned:
+async def prune_progress(database: Database, after: UUID, limit: int) -> Pruned[UUID]:
     """Remove progress of jobs that are gone, among the next `limit` jobs that have any."""
     return _pruned(await database.fetchrow("prune_progress", after, limit), limit)
 
 
-async def prune_job_log(database: Database, after: UUID, limit: int) -> Pruned:
+async def prune_job_log(database: Database, after: UUID, limit: int) -> Pruned[UUID]:
     """Remove log lines of jobs that are gone, among the next `limit` jobs that have any."""
     return _pruned(await database.fetchrow("prune_job_log", after, limit), limit)
 
 
-def _pruned(row: Record | None, limit: int) -> Pruned:
+async def prune_lanes(database: Database, after: int, limit: int, *, age: float) -> Pruned[int]:
+    """Remove rows of lanes without jobs, unused for `age` seconds, among the next `limit` lanes."""
+    return _pruned(await database.fetchrow("prune_lanes", after, limit, age), limit)
+
+
+def _pruned(row: Record | None, limit: int) -> Pruned[Any]:
     assert row is not None, "a select without a from clause gives one row"
     return Pruned(rows=row["rows"], end=row["last_id"] if row["seen"] >= limit else None)
 
