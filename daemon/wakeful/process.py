@@ -5,6 +5,7 @@ Invariant: signals are held before anything else happens, so that none is lost h
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -33,6 +34,7 @@ from wakeful.telemetry.metrics import Metrics
 from wakeful.telemetry.redaction import Redactor
 
 LEAVING_SECONDS: Final = 2.0
+GARBAGE_THRESHOLDS: Final = (20_000, 10, 10)
 
 
 def observe(settings: Settings, *, stream: TextIO | None = None) -> Observed:
@@ -58,7 +60,19 @@ def run_process(configuration: Configuration, options: Options) -> int:
     )
     observed.telemetry.emit(CONFIG_LOADED, path=path, overrides=overrides)
     registry = load_registry(settings.handlers)
+    _spare_the_collector()
     return run_loop(lambda: run_until_stopped(settings, registry, observed, options), observed.telemetry)
+
+
+def _spare_the_collector() -> None:
+    """Leave modules, classes and handlers out of every search for garbage, and search more rarely.
+
+    Jobs in flight are thousands of objects that die without it, by their last reference; with the interpreter's own
+    thresholds it took a seventh of all the time in a drain.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
 
 
 async def run_until_stopped(

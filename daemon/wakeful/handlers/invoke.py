@@ -10,7 +10,6 @@ the task it runs in hurts nobody else; a thread gets a copy of the context in wh
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import CoroutineType
@@ -19,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from wakeful.core.text import only_member
 from wakeful.errors import Directive, JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
 from wakeful.handlers.context import JobContext
-from wakeful.handlers.forks import end_if_copy
+from wakeful.handlers.forks import FORKS, end_if_copy
 from wakeful.handlers.handler import Handler
 from wakeful.handlers.threads import ThreadPool
 
@@ -44,7 +43,7 @@ Answer = Returned | Raised
 
 async def invoke(handler: Handler, job: JobContext, payload: object, threads: ThreadPool) -> Answer:
     """Call a handler with its bound payload, on the loop or in a thread, inside its registry's hook. Never raises."""
-    born = os.getpid()
+    born = FORKS.generation
     try:
         if handler.around is None:
             value = await _call(handler, job, payload, threads)

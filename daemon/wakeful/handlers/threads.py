@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +20,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from wakeful.handlers.bridge import Bridge
-from wakeful.handlers.forks import end_if_copy
+from wakeful.handlers.forks import FORKS, end_if_copy
 
 T = TypeVar("T")
 
@@ -213,7 +212,7 @@ def _serve_one(
 
 
 def _answer(call: Callable[[], object]) -> Ended[object]:
-    born = os.getpid()
+    born = FORKS.generation
     try:
         ended: Ended[object] = Ended(value=call())
     except BaseException as error:  # noqa: BLE001 -- sys.exit() in a handler may not end its thread, let alone the daemon

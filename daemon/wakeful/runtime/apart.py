@@ -21,11 +21,11 @@ def apart(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 async def ended(task: asyncio.Task[T]) -> T | None:
     """Wait for the end of the task; None where it was cancelled before it began. Cancels it when the waiter is."""
-    waiter = asyncio.current_task()
-    assert waiter is not None
     try:
         return await task
     except asyncio.CancelledError:
+        waiter = asyncio.current_task()
+        assert waiter is not None
         if waiter.cancelling() or not task.cancelled():
             raise
         return None
