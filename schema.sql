@@ -1013,10 +1013,10 @@ begin
         insert into wakeful.lane_seen (lane_id, queue, priority, job_type, limit_key, suspect)
         values (lane, enqueue.queue, enqueue.priority, enqueue.job_type, enqueue.limit_key, false);
     end if;
-    -- A hot lane is polled, so its notification is saved; a job due later must arm a timer, hot or not.
+    -- A hot lane is polled, so its notification is saved; a job due later must arm a timer, hot or not, and names no lane.
     if notify and (case when due then coalesce(hot_until <= clock_timestamp(), true)
                         else enqueue.run_after < clock_timestamp() + interval '1 minute' end) then
-        perform pg_notify('wakeful', lane::text);
+        perform pg_notify('wakeful', case when due then lane::text else '' end);
     end if;
     return query select new_id, true;
 end

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
+from wakeful.aio.alarm import Alarm
 from wakeful.aio.wakeup import Wakeup
 from wakeful.core.declaration import lease_of
 from wakeful.core.outcome import HandedBack
@@ -44,6 +45,7 @@ from wakeful.runtime.watch import ServerClock
 from wakeful.runtime.watchdog import Watchdog
 from wakeful.store.database import Database
 from wakeful.store.instances import Registration
+from wakeful.store.upkeep import Rescued
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.health import Health
 from wakeful.telemetry.metrics import Metrics
@@ -60,15 +62,32 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bells:
-    """Who wakes whom: claimer (work, room), promoter (a nearer due time), dispatcher (a death)."""
+    """Who wakes whom: claimer (work, room), promoter (a nearer due time), dispatcher (a death, an alert)."""
 
     claimer: Wakeup
-    promoter: Wakeup
+    promoter: Alarm
     dispatcher: Wakeup
 
-    def on_notify(self, _lane_id: int | None) -> None:
+    def on_notify(self, lane_id: int | None) -> None:
         """A notification is a hint: look at everything that it may be about."""
         self.claimer.ring()
+        if lane_id is None:  # one that names a lane is about jobs that are due
+            self.promoter.ring()
+
+    def on_ready(self) -> None:
+        """Jobs have become claimable, in whatever lanes."""
+        self.claimer.ring()
+
+    def on_rescued(self, rescued: Sequence[Rescued]) -> None:
+        """Jobs were taken back from an owner: those that may run again are to be claimed, deaths to be told."""
+        if rescued:
+            self.on_ready()
+        if any(one.status == "DEAD" for one in rescued):
+            self.dispatcher.ring()
+
+    def on_unserved(self) -> None:
+        """Jobs that nobody serves have failed: there may be alerts to send, and retries to wait for."""
+        self.dispatcher.ring()
         self.promoter.ring()
 
 
@@ -109,7 +128,7 @@ def compose(
     """Put an instance together; `databases` are the hot one and the one for upkeep."""
     (hot, upkeep), telemetry = databases, observed.telemetry
     lease, holdings, attempts = Lease(), Holdings(), Attempts()
-    bells = Bells(claimer=Wakeup(), promoter=Wakeup(), dispatcher=Wakeup())
+    bells = Bells(claimer=Wakeup(), promoter=Alarm(), dispatcher=Wakeup())
     gate, clock = Gate(bells.claimer.ring), ServerClock()
     crew = Crew(settings.worker.concurrency, bells.claimer)
     finisher = _finisher(settings, hot, holdings, bells)
@@ -143,7 +162,7 @@ def compose(
         claiming=_claiming(scope_of(settings, registry), executing, hot, crew, finisher, bells, gate),
         membership=_membership(settings, registry, executing, upkeep, crew, holdings, bells),
         watchdog=Watchdog(attempts=attempts, lease=lease, telemetry=telemetry, health=observed.health),
-        duties=duties_of(settings, upkeep, clock),
+        duties=duties_of(settings, upkeep, clock, bells),
         clock=clock,
         sinks=tuple(build_sinks(settings.sinks, telemetry)),
     )
@@ -151,7 +170,7 @@ def compose(
 
 def _finisher(settings: Settings, hot: Database, holdings: Holdings, bells: Bells) -> Finisher:
     flushing = Flushing(database=hot, telemetry=hot.telemetry, lost_limit=settings.reaper.lost_limit)
-    return Finisher(flushing, holdings, on_death=bells.dispatcher.ring)
+    return Finisher(flushing, holdings, on_death=bells.dispatcher.ring, on_later=bells.promoter.due_in)
 
 
 def _claiming(
@@ -200,14 +219,25 @@ def _membership(
     )
 
 
-def duties_of(settings: Settings, database: Database, clock: ServerClock) -> tuple[Duty, ...]:
+def duties_of(settings: Settings, database: Database, clock: ServerClock, bells: Bells) -> tuple[Duty, ...]:
     """What the fleet has to do once, by whichever instance comes first."""
     jobs, reaper = settings.jobs, settings.reaper
     return (
         fold_duty(database),
         job_types_duty(database),
-        unserved_duty(database, unknown_types=jobs.unknown_types, grace=jobs.unknown_type_grace),
-        backstop_duty(database, clock=clock, grace=reaper.backstop, lost_limit=reaper.lost_limit),
+        unserved_duty(
+            database,
+            unknown_types=jobs.unknown_types,
+            grace=jobs.unknown_type_grace,
+            on_failed=bells.on_unserved,
+        ),
+        backstop_duty(
+            database,
+            clock=clock,
+            grace=reaper.backstop,
+            lost_limit=reaper.lost_limit,
+            on_rescued=bells.on_rescued,
+        ),
         ring_duty(database, history=settings.history),
         prune_duty(database, history=settings.history),
     )

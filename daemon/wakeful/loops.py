@@ -66,21 +66,21 @@ def start_upkeep(parts: Parts, run: Run, quiet: anyio.Event, *, as_guest: bool) 
 
 async def promote(parts: Parts, quiet: anyio.Event) -> None:
     """Make scheduled jobs claimable when they are due."""
-    poll, wake = parts.settings.poll.max, parts.bells.claimer.ring
+    poll, bells = parts.settings.poll.max, parts.bells
     with parts.observed.health.loop("promoter", bound=LOOP_BOUND_SECONDS + poll) as turned:
         await run_promoter(
             parts.upkeep,
             quiet,
-            wakeup=parts.bells.promoter,
+            alarm=bells.promoter,
             poll=poll,
-            on_promoted=lambda _: wake(),
+            on_promoted=lambda _: bells.on_ready(),
             turned=turned,
         )
 
 
 async def reap(parts: Parts, quiet: anyio.Event) -> None:
     """Take back the jobs of dead instances."""
-    settings, wake = parts.settings, parts.bells.claimer.ring
+    settings = parts.settings
     with parts.observed.health.loop("reaper", bound=SLOW_LOOP_BOUND_SECONDS) as turned:
         await run_reaper(
             parts.upkeep,
@@ -89,7 +89,7 @@ async def reap(parts: Parts, quiet: anyio.Event) -> None:
             beat=settings.lease.beat,
             lost_limit=settings.reaper.lost_limit,
             clock=parts.clock,
-            on_rescued=lambda _: wake(),
+            on_rescued=parts.bells.on_rescued,
             turned=turned,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 
 import anyio
@@ -16,12 +17,16 @@ from support.factories import claim, depart, enqueue
 from support.loops import running
 from support.proxy import Proxy
 from support.refusals import refuse_job
-from wakeful.aio.wakeup import Wakeup
+from support.running import brisk
+from support.running import running as instance
+from wakeful import JobContext, Registry, Retry
+from wakeful.aio.alarm import Alarm
+from wakeful.core.settings import PollSettings
 from wakeful.runtime.halving import Stranded
 from wakeful.runtime.promoter import BATCH, Turn, promote_due, run_promoter
 from wakeful.store.database import Database
 from wakeful.store.statements import statements
-from wakeful.telemetry.events import JOB_STRANDED, JOBS_PROMOTED
+from wakeful.telemetry.events import JOB_FINISHED, JOB_STRANDED, JOBS_PROMOTED
 
 IN = "select clock_timestamp() + make_interval(secs => $1)"
 
@@ -58,11 +63,11 @@ async def scheduled_many(sql: Connection, count: int, job_type: str = "COLLECT")
 async def test_the_wait_is_armed_for_the_earliest_and_re_armed_by_a_nearer_one(
     sql: Connection, database: Database, said: Heard
 ) -> None:
-    bell = Wakeup()
+    bell = Alarm()
     promoted: list[int] = []
 
     async def loop(stop: anyio.Event) -> None:
-        await run_promoter(database, stop, wakeup=bell, poll=3600.0, on_promoted=promoted.append)
+        await run_promoter(database, stop, alarm=bell, poll=3600.0, on_promoted=promoted.append)
 
     await later(sql, 3600.0)
     async with running(loop):
@@ -98,6 +103,22 @@ async def test_without_any_notification_a_due_job_waits_for_one_poll_at_most(
         await eventually(lambda: _looked(sql))
         await later(sql, 0.1)
         await said.recorder.seen(JOBS_PROMOTED, jobs=1)
+
+
+async def test_a_retry_of_our_own_arms_the_timer(db: ClonedDatabase, sql: Connection) -> None:
+    """The promoter sleeps for an hour by then, and nobody is notified of a retry."""
+    registry = Registry()
+
+    @registry.job("COLLECT")
+    async def collect(job: JobContext) -> None:
+        if job.run_no == 1:
+            await eventually(lambda: _looked(sql))
+            raise Retry(after=0.2)
+
+    await enqueue(sql)
+    never = replace(brisk(), poll=PollSettings(min=3600.0, max=3600.0))
+    async with instance(db, registry, settings=never) as one:
+        await one.recorder.seen(JOB_FINISHED)
 
 
 async def test_nothing_is_promoted_before_its_time(sql: Connection, database: Database) -> None:

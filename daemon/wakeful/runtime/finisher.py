@@ -40,14 +40,24 @@ CROWDED: Final = 4 * MOST_TOGETHER
 
 
 class Finisher:
-    """Collects conclusions. Used on the event loop only. `on_death` is called when a job was written DEAD."""
+    """Collects conclusions. Used on the event loop only.
+
+    `on_death` is called when a job was written DEAD, or an alert of its handler; `on_later` with the seconds after
+    which a job runs again.
+    """
 
     def __init__(
-        self, flushing: Flushing, holdings: Holdings, *, on_death: Callable[[], None] = lambda: None
+        self,
+        flushing: Flushing,
+        holdings: Holdings,
+        *,
+        on_death: Callable[[], None] = lambda: None,
+        on_later: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._flushing = flushing
         self.holdings = holdings
         self._on_death = on_death
+        self._on_later = on_later
         self._together: deque[Conclusion] = deque()
         self._alone: deque[Conclusion] = deque()
         self._bell_together = Wakeup()
@@ -141,8 +151,10 @@ class Finisher:
             self._tell(conclusion, landing)
             if conclusion.landed is not None:
                 conclusion.landed(landing)
-            if landing.fate == "DEAD":
+            if landing.fate == "DEAD" or (alone and conclusion.extras[1]):
                 self._on_death()
+            if landing.delay > 0.0:
+                self._on_later(landing.delay)
         for conclusion in flushed.again:
             (self._alone if conclusion.alone else self._together).append(conclusion)
         # What could not be written waits for its time; what came over from the other way must wake this one.

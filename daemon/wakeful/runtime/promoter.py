@@ -1,8 +1,9 @@
 """The promoter: moves jobs from `scheduled` to `ready` exactly when they are due.
 
 Invariant: the wait is armed for the earliest due time, as seconds that the server counted, so that no clock of ours
-matters (F07, F29); a notification re-arms it, and a slow poll is its backstop. Any number of instances may promote at
-once: a row that one has locked is left to it. Claiming what became due is the claimer's.
+matters (F07, F29). A notification of a job that is due soon re-arms it, and a retry of this instance that is nearer;
+a slow poll is its backstop. Any number of instances may promote at once: a row that one has locked is left to it.
+Claiming what became due is the claimer's.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Final
 
 import anyio
 
-from wakeful.aio.periodic import pause, rest
-from wakeful.aio.wakeup import Wakeup
+from wakeful.aio.alarm import Alarm
+from wakeful.aio.periodic import pause
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime.halving import Stranded, in_halves
 from wakeful.store import upkeep
@@ -44,13 +45,13 @@ async def run_promoter(
     stop: anyio.Event,
     *,
     telemetry: Telemetry | None = None,
-    wakeup: Wakeup | None = None,
+    alarm: Alarm | None = None,
     poll: float = POLL_SECONDS,
     on_promoted: Callable[[int], None] = lambda jobs: None,
     turned: Callable[[], None] = lambda: None,
 ) -> None:
-    """Promote until `stop` is set; looks at least every `poll` seconds, and soon after each ring of `wakeup`."""
-    telemetry = telemetry or database.telemetry
+    """Promote until `stop` is set; looks at least every `poll` seconds, and soon after each ring of `alarm`."""
+    telemetry, alarm = telemetry or database.telemetry, alarm or Alarm()
     skip, stranded = 0, Stranded(telemetry)
     while not stop.is_set():
         turned()
@@ -64,7 +65,7 @@ async def run_promoter(
         if turn.jobs:
             telemetry.emit(JOBS_PROMOTED, jobs=turn.jobs)
             on_promoted(turn.jobs)
-        await rest(stop, wakeup, turn.wait)
+        await alarm.rest(stop, turn.wait)
         # Rings come as fast as producers commit; looks need not.
         await pause(stop, min(turn.wait, PACE_SECONDS) - (time.monotonic() - looked_at))
 

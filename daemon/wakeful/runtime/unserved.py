@@ -8,6 +8,7 @@ claims a type that it does not serve, so that such jobs go round in no circle.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import anyio
@@ -34,8 +35,12 @@ def unserved_duty(
     unknown_types: UnknownTypes = _JOBS.unknown_types,
     grace: float = _JOBS.unknown_type_grace,
     interval: float | None = None,
+    on_failed: Callable[[], None] = lambda: None,
 ) -> Duty:
-    """The duty that looks for such types; by default as often as a `grace` of seconds needs."""
+    """The duty that looks for such types; by default as often as a `grace` of seconds needs.
+
+    `on_failed` is called where there may be alerts to send and retries to wait for.
+    """
 
     async def perform(stop: anyio.Event) -> None:
         until = time.monotonic() + TURN_SECONDS
@@ -48,6 +53,7 @@ def unserved_duty(
                 await lanes.alert_unserved(database, lane.lane_id)
             else:
                 await _fail(database, telemetry or database.telemetry, lane, stop, until=until)
+            on_failed()
 
     often = min(_LONGEST_INTERVAL, max(_SHORTEST_INTERVAL, grace / 4))
     return Duty(name="serve_check", interval=interval or often, perform=perform)
