@@ -19,6 +19,7 @@ from wakeful.cli.main import main
 
 EVERY_COMMAND = (
     "run",
+    "bench",
     "migrate",
     "adopt",
     "enqueue",

@@ -15,7 +15,7 @@ from typing import Final
 
 from wakeful.aio.shutdown import release_signals
 from wakeful.cli import exits
-from wakeful.cli.commands import adopt, config, demo, enqueue, jobs, migrate, queues, run, version
+from wakeful.cli.commands import adopt, bench, config, demo, enqueue, jobs, migrate, queues, run, version
 from wakeful.cli.exits import CommandFailed
 from wakeful.cli.options import add_shared_options
 from wakeful.cli.terminal import block, say, visible
@@ -23,10 +23,10 @@ from wakeful.errors import ConfigError, OptionRefused, SchemaMismatch, StoreUnav
 from wakeful.telemetry.redaction import Redactor
 
 # In the order of the help.
-COMMANDS: Final = (run, demo, migrate, adopt, enqueue, jobs, queues, config, version)
+COMMANDS: Final = (run, demo, bench, migrate, adopt, enqueue, jobs, queues, config, version)
 
 # They watch the stop signals, which are held until then.
-HOLDING: Final = (run.run, demo.run)
+HOLDING: Final = (run.run, demo.run, bench.run)
 
 _DESCRIPTION: Final = "Wakeful: a job daemon for PostgreSQL."
 _EPILOG: Final = """exit codes:

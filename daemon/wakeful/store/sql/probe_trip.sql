@@ -1,0 +1,2 @@
+-- There and back: what any statement costs at least.
+select 1
