@@ -23,7 +23,7 @@ from wakeful.core.settings import LogFormat, LogSettings
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import DAEMON_CRASHED, DATABASE_LOST, EVENTS, JOB_FINISHED, LANES_CLAIMED
 from wakeful.telemetry.lines import plain, simple_json, to_json, to_text
-from wakeful.telemetry.logging import LineHandler, configure_logging, log_subscriber, log_wants
+from wakeful.telemetry.logging import configure_logging, log_subscriber, log_wants
 from wakeful.telemetry.redaction import Redactor
 
 ID = UUID(int=1)
@@ -300,18 +300,45 @@ _telling = _anything | _words | _SECRET | st.uuids() | st.integers(-(2**70), 2**
 def test_a_line_that_is_written_the_short_way_is_the_same_to_the_last_byte(
     fields: dict[str, object], secrets: list[str], encoding: str
 ) -> None:
-    """What the short way gives, against the long one, which a level between two of ours takes."""
+    """What the short way gives, against the long one, which is taken where anybody else listens."""
     written = []
-    for level in (logging.INFO, logging.INFO + 1):
+    for others in ([], [logging.NullHandler()]):
         raw = io.BytesIO()
         stream = io.TextIOWrapper(raw, encoding=encoding)
-        record = logging.makeLogRecord(
-            {"name": "wakeful", "msg": "job.finished", "levelno": level, "created": 1e9, "fields": fields}
-        )
-        LineHandler(stream, Redactor(secrets), as_text=False).emit(record)
-        written.append(raw.getvalue())
+        undo = configure_logging(LogSettings(format="json"), Redactor(secrets), stream=stream)
+        logging.root.handlers += others
+        log_subscriber(JOB_FINISHED, fields)
+        undo()
+        written.append(re.sub(rb'^{"timestamp": "[-\dT:.]{23}Z"', b"", raw.getvalue()))
 
     assert written[0] == written[1] != b""
+
+
+def test_whoever_watches_the_standard_librarys_log_sees_the_events(
+    configured: Configured, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configured()
+    passing = logging.Logger.callHandlers
+    monkeypatch.setattr(logging.Logger, "callHandlers", lambda own, record: seen.append(record.msg))
+    seen: list[object] = []
+    log_subscriber(JOB_FINISHED, {"run_no": 1})
+    monkeypatch.setattr(logging.Logger, "callHandlers", passing)
+    assert seen == ["job.finished"]
+
+    logger = logging.getLogger("wakeful")
+    ways: list[tuple[Callable[[], object], Callable[[], object]]] = [
+        (lambda: logger.addHandler(caplog.handler), lambda: logger.removeHandler(caplog.handler)),
+        (lambda: logging.root.addHandler(caplog.handler), lambda: logging.root.removeHandler(caplog.handler)),
+        (lambda: logger.addFilter(_keeping(seen)), logger.filters.clear),
+        (lambda: logging.setLogRecordFactory(_keeping_factory(seen)), _plain_factory),
+    ]
+    for add, remove in ways:
+        caplog.clear()
+        seen.clear()
+        add()
+        log_subscriber(JOB_FINISHED, {"run_no": 1})
+        remove()
+        assert (seen or [record.message for record in caplog.records]) == ["job.finished"]
 
 
 @pytest.mark.parametrize(
@@ -353,6 +380,27 @@ def test_a_huge_value_is_cut() -> None:
 class _Odd:
     def __repr__(self) -> str:
         raise RuntimeError
+
+
+def _keeping(seen: list[object]) -> Callable[[logging.LogRecord], bool]:
+    def keep(record: logging.LogRecord) -> bool:
+        seen.append(record.msg)
+        return True
+
+    return keep
+
+
+def _keeping_factory(seen: list[object]) -> Callable[..., logging.LogRecord]:
+    def make(*args: object, **more: object) -> logging.LogRecord:
+        record = logging.LogRecord(*args, **more)  # type: ignore[arg-type]
+        seen.append(record.msg)
+        return record
+
+    return make
+
+
+def _plain_factory() -> None:
+    logging.setLogRecordFactory(logging.LogRecord)
 
 
 def _telemetry() -> Telemetry:

@@ -136,7 +136,7 @@ def _wrapped(names: JobNames, lines: LineBuffer) -> FilteringBoundLogger:
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         cache_logger_on_first_use=False,
     )
-    return cast(FilteringBoundLogger, wrapped)
+    return cast(FilteringBoundLogger, wrapped.bind())  # else each use of it would bind it anew
 
 
 def in_attempt() -> bool:

@@ -12,8 +12,10 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import FunctionType
 from typing import Final, TextIO
 
 import structlog
@@ -23,7 +25,7 @@ from structlog.types import EventDict, WrappedLogger
 
 from wakeful.core.settings import LogSettings
 from wakeful.core.text import describe_exception
-from wakeful.telemetry.events import EVENTS, LOG_DROPPED, Event
+from wakeful.telemetry.events import LOG_DROPPED, Event
 from wakeful.telemetry.job_log import JOB_LOGGER, keep_line_of_current_attempt, names_of_current_attempt
 from wakeful.telemetry.lines import HEAD, plain, simple_json, to_json, to_text
 from wakeful.telemetry.redaction import Redactor
@@ -40,9 +42,6 @@ _OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {
     "fields",
 }
 _FRAMES: Final = 30
-_LEVELS: Final = {number: name for name, number in _NUMBERS.items()}
-_NAMES: Final = frozenset(event.name for event in EVENTS)
-_SIZE_OF_EVENT: Final = len(logging.makeLogRecord({}).__dict__) + len(["fields"])
 
 
 def configure_logging(
@@ -88,19 +87,48 @@ def log_subscriber(event: Event, fields: Mapping[str, object]) -> None:
     level = _NUMBERS[event.level]
     if not _EVENTS.isEnabledFor(level):
         return
+    only = _only_listener()
+    if only is not None and only.write_simply(event, fields):
+        return
     raised = [value for value in fields.values() if isinstance(value, BaseException)]
-    whole = None
-    if raised:
-        fields = {
-            key: describe_exception(value).summary if isinstance(value, BaseException) else value
-            for key, value in fields.items()
-        }
-        whole = raised[0] if level >= logging.ERROR else None
-    exc_info = None if whole is None else (type(whole), whole, whole.__traceback__)
-    # Not `logger.log`: it would look through the stack for a caller, for 4 µs, and find the bus.
-    record = _EVENTS.makeRecord(EVENT_LOGGER, level, EVENT_LOGGER, 0, event.name, (), exc_info)
-    record.__dict__["fields"] = fields
-    _EVENTS.handle(record)
+    shown = {
+        key: describe_exception(value).summary if isinstance(value, BaseException) else value
+        for key, value in fields.items()
+    }
+    whole = raised[0] if raised and level >= logging.ERROR else None
+    _EVENTS.log(level, event.name, extra={"fields": shown}, exc_info=whole)
+
+
+def _only_listener() -> LineHandler | None:
+    """Give the one handler that hears of events, if that is Wakeful's own, and nobody looks at records on their way.
+
+    Nobody would miss the record then, and making and passing it takes half of a line's time (ADR 0031). Tools that
+    watch logs put in handlers and filters, or functions of their own in the place of these.
+    """
+    handlers, kind = logging.root.handlers, type(_EVENTS)
+    only = handlers[0] if len(handlers) == 1 else None
+    if not isinstance(only, LineHandler) or only.level or len(only.filters) != 1:
+        return None
+    if _EVENTS.handlers or _EVENTS.filters or not _EVENTS.propagate or _EVENTS.parent is not logging.root:
+        return None
+    is_watched = (
+        logging.getLogRecordFactory() is not logging.LogRecord
+        or kind.handle is not _HANDLE
+        or kind.callHandlers is not _CALL_HANDLERS
+        or kind.makeRecord is not _MAKE_RECORD
+    )
+    return None if is_watched else only
+
+
+def _original(name: str) -> object:
+    """Give a function of the standard library's logger; None where another stands in its place already."""
+    found = getattr(logging.Logger, name)
+    return found if type(found) is FunctionType and found.__globals__ is vars(logging) else None
+
+
+_HANDLE: Final = _original("handle")
+_CALL_HANDLERS: Final = _original("callHandlers")
+_MAKE_RECORD: Final = _original("makeRecord")
 
 
 class LineHandler(logging.Handler):
@@ -113,16 +141,36 @@ class LineHandler(logging.Handler):
         self._redactor = redactor
         self._as_text = as_text
         self._coloured = as_text and _is_terminal(stream) and "NO_COLOR" not in os.environ
+        self._second = (-1, "")
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record; one that can't be written is dropped, since there is nowhere to say so."""
         try:
-            written = self._writer.write(self._rendered(record))
-            if written and self._writer.dropped:
-                self._tell_dropped()
+            self._write(self._rendered(record))
         except Exception:  # noqa: BLE001 - a closed pipe, a full disk, a record that breaks its reader
             return
+
+    def write_simply(self, event: Event, fields: Mapping[str, object]) -> bool:
+        """Write the line of an event that needs no care; False where it needs some, or is text for people."""
+        if self._as_text:
+            return False
+        self.acquire()
+        try:
+            head = f'{{"timestamp": "{self._timestamp(time.time())}", "level": "{event.level}", '
+            head += f'"event": "{event.name}", "logger": "{EVENT_LOGGER}"'
+            line = simple_json(head, fields, self._redactor)
+            if line is not None:
+                self._write(line)
+        except Exception:  # noqa: BLE001 - as in `emit`
+            return True
+        finally:
+            self.release()
+        return line is not None
+
+    def _write(self, line: str) -> None:
+        if self._writer.write(line) and self._writer.dropped:
+            self._tell_dropped()
 
     def _tell_dropped(self) -> None:
         fields = {"fields": {"lines": self._writer.dropped}, "name": EVENT_LOGGER}
@@ -132,23 +180,18 @@ class LineHandler(logging.Handler):
             self._writer.dropped = 0
 
     def _rendered(self, record: logging.LogRecord) -> str:
-        simple = None if self._as_text else self._simple(record)
-        if simple is not None:
-            return simple
         line = self._line(record)
         if not self._as_text:
             return to_json(line, ascii_only=self._encoding.lower() not in ("utf-8", "utf8"))
         text = to_text(line, coloured=self._coloured)
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
-    def _simple(self, record: logging.LogRecord) -> str | None:
-        """Give the line of an event of the catalogue that nobody has added to, if it needs no care."""
-        level, given, name = _LEVELS.get(record.levelno), record.__dict__, record.msg
-        is_event = record.name == EVENT_LOGGER and "fields" in given and len(given) == _SIZE_OF_EVENT
-        if level is None or not is_event or name not in _NAMES or record.exc_info or record.stack_info:
-            return None
-        head = f'{{"timestamp": "{_timestamp(record)}", "level": "{level}", "event": "{name}", '
-        return simple_json(f'{head}"logger": "{EVENT_LOGGER}"', given["fields"], self._redactor)
+    def _timestamp(self, created: float) -> str:
+        seconds, microseconds = divmod(round(created * 1_000_000), 1_000_000)
+        if seconds != self._second[0]:  # formatted once for all lines of a second: it takes a tenth of a line
+            text = datetime.fromtimestamp(seconds, UTC).isoformat().removesuffix("+00:00")
+            self._second = (seconds, text)
+        return f"{self._second[1]}.{microseconds // 1000:03d}Z"
 
     def _line(self, record: logging.LogRecord) -> dict[str, object]:
         level, event = _level_of(record), _message_of(record)
@@ -158,7 +201,7 @@ class LineHandler(logging.Handler):
         if record.name != EVENT_LOGGER:  # the catalogue says exactly what an event carries
             bound = {**names_of_current_attempt(), **get_contextvars()}
             fields = {**dict(sorted(bound.items())), **fields}
-        line: dict[str, object] = {"timestamp": _timestamp(record), "level": level}
+        line: dict[str, object] = {"timestamp": self._timestamp(record.created), "level": level}
         line |= {"event": plain(event, self._redactor), "logger": plain(record.name, self._redactor)}
         for key, value in fields.items():
             name = str(plain(key, self._redactor))
@@ -179,9 +222,11 @@ class LineHandler(logging.Handler):
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
     """Leave out what aiohttp's server calls an error when a client (a port scanner, say) does not speak HTTP."""
+    if record.name != "aiohttp.server":
+        return True
     error = record.exc_info[1] if record.exc_info else None
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    return not (record.name == "aiohttp.server" and "HttpProcessingError" in kinds)
+    return "HttpProcessingError" not in kinds
 
 
 def _structure_of(error: BaseException) -> object:
@@ -205,11 +250,6 @@ def _fields_of(record: logging.LogRecord) -> dict[str, object]:
     found = {key: value for key, value in given.items() if key not in _OF_EVERY_RECORD}
     fields = given.get("fields")
     return {**found, **fields} if isinstance(fields, Mapping) else found
-
-
-def _timestamp(record: logging.LogRecord) -> str:
-    at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-    return at.replace("+00:00", "Z")
 
 
 def _message_of(record: logging.LogRecord) -> str:

@@ -12,6 +12,7 @@ import stat
 from typing import Final, TextIO
 
 PATIENCE_SECONDS: Final = 0.5
+_PATIENCE_MILLISECONDS: Final = round(PATIENCE_SECONDS * 1000)
 # What a pipe that has any room takes at once, in characters of up to four bytes.
 _CHUNK: Final = select.PIPE_BUF // 4
 
@@ -35,7 +36,8 @@ class LineWriter:
             return True
         text = f"\n{line}\n" if self._begun else f"{line}\n"
         for start in range(0, len(text), _CHUNK):
-            if not self._has_room(self._poll):
+            self._stuck = not self._poll.poll(0 if self._stuck else _PATIENCE_MILLISECONDS)
+            if self._stuck:
                 self._begun = self._begun or start > 0
                 self.dropped += 1
                 return False
@@ -46,10 +48,6 @@ class LineWriter:
     def _put(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
-
-    def _has_room(self, poll: select.poll) -> bool:
-        self._stuck = not poll.poll(0 if self._stuck else PATIENCE_SECONDS * 1000)
-        return not self._stuck
 
 
 def _poll_of(stream: TextIO) -> select.poll | None:
