@@ -92,6 +92,10 @@ class JobInterrupted(WakefulError):
     """The process is stopping; the job is handed back and its attempt is returned."""
 
 
+class NoFreeThread(JobInterrupted):
+    """A plain handler waited for a thread until its deadline and never began; the job is put back as it was."""
+
+
 class Directive(WakefulError):
     """Raised by a handler to say what should happen to its job; not a failure of the handler's code."""
 

@@ -28,18 +28,18 @@ from wakeful.telemetry.events import (
 )
 
 
-async def test_a_job_that_still_waits_for_a_thread_at_its_deadline_is_never_started(
+async def test_a_job_that_waits_for_a_thread_past_its_deadline_is_put_back_and_pays_nothing(
     db: ClonedDatabase, sql: Connection
 ) -> None:
-    registry, release, started = Registry(), threading.Event(), list[object]()
+    registry, release = Registry(), threading.Event()
 
     @registry.job("HOLD", deadline=60)
     def hold(job: JobContext) -> None:
         release.wait(60)
 
     @registry.job("LATE", deadline=0.2, backoff=lambda attempt: 600)
-    def late(job: JobContext) -> None:
-        started.append(job.job_id)
+    def late(job: JobContext) -> list[object]:
+        return [job.attempt, job.run_no, job.time_left() > 0.1]
 
     async with running(db, registry, settings=brisk(concurrency=2, threads=1)) as one:
         try:
@@ -47,12 +47,17 @@ async def test_a_job_that_still_waits_for_a_thread_at_its_deadline_is_never_star
             await one.recorder.seen(JOB_STARTED, job_id=str(holding))
             await eventually(looked(lambda: one.parts.executing.threads.running))
             waiting = (await enqueue(sql, "LATE")).job_id
-            await one.recorder.seen(JOB_RETRIED, job_id=str(waiting))
+            claims = "select run_no from wakeful.ready where job_id = $1"
+            await eventually(lambda: sql.fetchval(claims, waiting), until=lambda run_no: run_no == 3)
         finally:
             release.set()
-        await one.recorder.seen(JOB_FINISHED, job_id=str(holding))
+        await one.recorder.seen(JOB_FINISHED, job_id=str(waiting))
 
-    assert started == []
+    row = await job_row(sql, waiting)
+    assert (row["status"], row["attempts"], row["handed_back"], row["errors"]) == ("DONE", 1, 0, [])
+    attempt, run_no, has_its_time = row["result"]
+    assert (attempt, has_its_time) == (1, True)
+    assert run_no >= 3
     assert not one.recorder.of(JOB_STUCK)
 
 

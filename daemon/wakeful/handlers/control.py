@@ -47,6 +47,10 @@ class AttemptControl:
         """Give the seconds until the deadline, 0.0 when it has passed."""
         return max(0.0, self._expires_at - self._clock())
 
+    def restart(self, seconds: float) -> None:
+        """Count the deadline from now on: what came before was a wait."""
+        self._expires_at = self._clock() + seconds
+
     def stop_if_cancelled(self) -> None:
         """Raise the reason, where there is one: a fresh exception, since many threads may raise it."""
         reason = self._reason

@@ -63,6 +63,7 @@ class ThreadPool:
         "_stuck_limit",
         "_threads",
         "_told",
+        "_waiting",
         "bridge",
     )
 
@@ -75,6 +76,7 @@ class ThreadPool:
         self._idle: list[SimpleQueue[_Run | None]] = []
         self._runs: dict[_Run, None] = {}
         self._carried: set[str] = set()
+        self._waiting: set[str] = set()
         self._threads = 0
         self._closed = False
         # What threads have ended and the loop has not looked at; one call wakes it for all of them.
@@ -83,7 +85,11 @@ class ThreadPool:
 
     async def run(self, call: Callable[[], T], *, label: str) -> Ended[T]:
         """Run `call` in a thread and give how it ended. Cancelled, it gives the thread up and leaves it running."""
-        await self._free.acquire()
+        self._waiting.add(label)
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting.discard(label)
         run = _Run(
             label=label,
             call=call,
@@ -105,6 +111,10 @@ class ThreadPool:
     def carries(self, label: str) -> bool:
         """Whether the call of this label is in a thread: it waits for none, and its answer is not yet taken."""
         return label in self._carried
+
+    def waits(self, label: str) -> bool:
+        """Whether the call of this label waits for a free thread: nothing of it has run."""
+        return label in self._waiting
 
     def give_up(self, label: str) -> bool:
         """Count the call of this label as stuck; True where its place was given away, False past the bound or gone."""

@@ -19,7 +19,7 @@ import anyio
 
 from wakeful.aio.periodic import pause, rest
 from wakeful.aio.wakeup import Wakeup
-from wakeful.errors import JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
+from wakeful.errors import JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost, NoFreeThread
 from wakeful.handlers.control import AttemptControl, StopReason
 from wakeful.runtime.conclusion import Landing
 from wakeful.runtime.holdings import Holding, identity_of
@@ -36,7 +36,8 @@ AGAIN_SECONDS: Final = 0.5
 class Attempt:
     """One running attempt. Monotonic seconds; `asked` is when its stop was first asked for.
 
-    `in_thread`: whether its code is in a thread now, and not on the loop (a hook) or waiting for a thread.
+    `in_thread`: whether its code is in a thread now, and not on the loop (a hook) or waiting for a thread, which is
+    what `waits` tells.
     """
 
     holding: Holding
@@ -46,6 +47,8 @@ class Attempt:
     deadline: float
     grace: float
     in_thread: Callable[[str], bool] = lambda _label: False
+    waits: Callable[[str], bool] = lambda _label: False
+    waited: bool = False
     landed: Callable[[Landing], None] | None = None
     asked: float | None = None
     delivered: float = 0.0
@@ -181,12 +184,29 @@ def oversee(attempts: Attempts, overseeing: Overseeing, now: float | None = None
 
 
 def _look_at_limits(attempt: Attempt, overseeing: Overseeing, *, at: float, silent: float) -> None:
+    if not attempt.on_loop:
+        _look_at_wait(attempt, at)
     if at >= attempt.deadline:
-        ask(attempt, JobDeadlineExceeded(f"ran for more than {attempt.grace:g} s"))
+        ask(attempt, _too_late(attempt))
     elif silent >= INTERRUPT_AT * attempt.holding.lease:
         attempt.fenced = True
         _tell(overseeing.telemetry, LEASE_FENCED, attempt, stage="running", silent_seconds=round(silent, 1))
         ask(attempt, LeaseLost(f"no heartbeat got through for {silent:.0f} s"))
+
+
+def _look_at_wait(attempt: Attempt, at: float) -> None:
+    """The deadline of a plain handler counts from when it has a thread."""
+    waits = attempt.waits(attempt.label)
+    if attempt.waited and not waits:
+        attempt.deadline = at + attempt.grace
+        attempt.control.restart(attempt.grace)
+    attempt.waited = waits
+
+
+def _too_late(attempt: Attempt) -> StopReason:
+    if attempt.waited:
+        return NoFreeThread(f"waited {attempt.grace:g} s for a free thread")
+    return JobDeadlineExceeded(f"ran for more than {attempt.grace:g} s")
 
 
 def _press(attempt: Attempt, overseeing: Overseeing, *, at: float) -> None:

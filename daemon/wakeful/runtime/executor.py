@@ -81,6 +81,7 @@ def _begin(
         deadline=holding.started + seconds,
         grace=seconds,
         in_thread=executing.threads.carries,
+        waits=executing.threads.waits,
         landed=landed,
     )
     executing.attempts.begin(attempt)

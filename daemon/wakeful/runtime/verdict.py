@@ -32,6 +32,7 @@ from wakeful.errors import (
     JobDeadlineExceeded,
     JobInterrupted,
     LeaseLost,
+    NoFreeThread,
     Retry,
     Snooze,
 )
@@ -80,6 +81,8 @@ def _stopped(reason: StopReason, answer: Answer, buffered: Buffered, circumstanc
             return Failed(error=error, delay=circumstances.delay(), alerts=buffered.alerts)
         case JobCancelled():
             return Discarded(reason=str(reason), alerts=buffered.alerts)
+        case NoFreeThread():
+            return HandedBack(counted=False)
         case JobInterrupted():
             return HandedBack()
         case LeaseLost():
