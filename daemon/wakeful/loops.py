@@ -34,7 +34,7 @@ from wakeful.runtime.reaper import run_reaper
 from wakeful.runtime.worker import Replacing
 from wakeful.stopping import FLUSH_SECONDS
 from wakeful.store import jobs as store
-from wakeful.store.listener import run_listener
+from wakeful.store.listener import LONGEST_DEGRADED_PAUSE_SECONDS, run_listener
 
 LOOP_BOUND_SECONDS: Final = 60.0
 SLOW_LOOP_BOUND_SECONDS: Final = 600.0  # a sweep over a large table takes its time
@@ -115,11 +115,28 @@ async def put_back_stale(parts: Parts, quiet: anyio.Event) -> None:
             parts.finisher.submit(Conclusion(holding=holding, outcome=HandedBack(counted=False)))
 
 
+async def write_results(parts: Parts, over: anyio.Event) -> None:
+    """Write what attempts have come to, until the end and all is written."""
+    await parts.finisher.run(over, parts.observed.health)
+
+
+async def write_reports(parts: Parts, over: anyio.Event) -> None:
+    """Write progress and log lines until the end."""
+    with parts.observed.health.loop("reporter", bound=SLOW_LOOP_BOUND_SECONDS) as turned:
+        await parts.reporter.run(over, turned)
+
+
 async def listen(parts: Parts, over: anyio.Event) -> None:
     """Be woken by notifications until the end."""
-    await run_listener(
-        parts.settings.database, over, telemetry=parts.observed.telemetry, on_notify=parts.bells.on_notify
-    )
+    bound = LONGEST_DEGRADED_PAUSE_SECONDS + LOOP_BOUND_SECONDS
+    with parts.observed.health.loop("listener", bound=bound) as turned:
+        await run_listener(
+            parts.settings.database,
+            over,
+            telemetry=parts.observed.telemetry,
+            on_notify=parts.bells.on_notify,
+            turned=turned,
+        )
 
 
 async def identify(parts: Parts, over: anyio.Event) -> None:
@@ -129,16 +146,19 @@ async def identify(parts: Parts, over: anyio.Event) -> None:
 
 async def dispatch(parts: Parts, over: anyio.Event) -> None:
     """Send alerts until the end, and then what is due."""
-    await run_dispatcher(
-        parts.upkeep,
-        parts.sinks,
-        over,
-        telemetry=parts.observed.telemetry,
-        settings=parts.settings.outbox,
-        wakeup=parts.bells.dispatcher,
-        instance_id=lambda: parts.lease.owner.instance_id if parts.lease.owner else 0,
-        flush_seconds=FLUSH_SECONDS,
-    )
+    bound = SLOW_LOOP_BOUND_SECONDS + parts.settings.outbox.interval
+    with parts.observed.health.loop("dispatcher", bound=bound) as turned:
+        await run_dispatcher(
+            parts.upkeep,
+            parts.sinks,
+            over,
+            telemetry=parts.observed.telemetry,
+            settings=parts.settings.outbox,
+            wakeup=parts.bells.dispatcher,
+            instance_id=lambda: parts.lease.owner.instance_id if parts.lease.owner else 0,
+            flush_seconds=FLUSH_SECONDS,
+            turned=turned,
+        )
 
 
 def overseeing(parts: Parts, workers: TaskGroup) -> Overseeing:
@@ -214,7 +234,8 @@ async def show(parts: Parts, over: anyio.Event) -> None:
 
 async def read_gauges(parts: Parts, over: anyio.Event) -> None:
     """Keep what the whole database is asked for among the gauges."""
-    await run_gauges(parts.upkeep, over, metrics=parts.observed.metrics)
+    with parts.observed.health.loop("gauges", bound=2 * LOOP_BOUND_SECONDS) as turned:
+        await run_gauges(parts.upkeep, over, metrics=parts.observed.metrics, turned=turned)
 
 
 async def measure_lag(parts: Parts, over: anyio.Event) -> None:

@@ -38,6 +38,8 @@ from wakeful.loops import (
     show,
     start_upkeep,
     stop_when_empty,
+    write_reports,
+    write_results,
 )
 from wakeful.outbox.dispatcher import flush_outbox
 from wakeful.runtime.attempts import run_overseer
@@ -132,8 +134,8 @@ async def _support(parts: Parts, life: Life, url: str | None) -> None:
         run(lambda: measure_lag(parts, over))
         run(lambda: show(parts, over))
         run(lambda: read_gauges(parts, over))
-        run(lambda: parts.finisher.run(over))
-        run(lambda: parts.reporter.run(over))
+        run(lambda: write_results(parts, over))
+        run(lambda: write_reports(parts, over))
         run(lambda: run_trailing(parts.executing.trailing, over))
         run(lambda: run_membership(parts.membership, over))
         run(lambda: listen(parts, over))

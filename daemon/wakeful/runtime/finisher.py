@@ -33,9 +33,12 @@ from wakeful.telemetry.events import (
     JOB_UNKNOWN_OUTCOME,
     Event,
 )
+from wakeful.telemetry.health import Health
 
 MOST_TOGETHER: Final = 1000
 AGAIN_SECONDS: Final = 0.2
+TURN_SECONDS: Final = 20.0  # idle, it turns all the same: to be seen alive
+STUCK_SECONDS: Final = 600.0  # a batch that is split to its last bad value takes its time
 CROWDED: Final = 4 * MOST_TOGETHER
 
 
@@ -101,30 +104,35 @@ class Finisher:
                 self._all_settled = anyio.Event()
             await self._all_settled.wait()
 
-    async def run(self, stop: anyio.Event) -> None:
-        """Write until `stop` is set and nothing is left to write."""
+    async def run(self, stop: anyio.Event, health: Health | None = None) -> None:
+        """Write until `stop` is set and nothing is left to write; `health` watches that both ways turn."""
+        watched = health or Health()
         async with anyio.create_task_group() as group:
             for bell in (self._bell_together, self._bell_alone):
                 group.start_soon(ring_when_set, bell, stop)
             async with anyio.create_task_group() as writers:
-                writers.start_soon(self._write_together, stop)
-                writers.start_soon(self._write_alone, stop)
+                writers.start_soon(self._write_together, stop, watched)
+                writers.start_soon(self._write_alone, stop, watched)
             group.cancel_scope.cancel()
 
-    async def _write_together(self, stop: anyio.Event) -> None:
-        while self._unsettled or not stop.is_set():
-            rung = await self._bell_together.wait(AGAIN_SECONDS if self._together or stop.is_set() else None)
-            if not rung and not self._together:
-                continue
-            batch = [self._together.popleft() for _ in range(min(len(self._together), MOST_TOGETHER))]
-            if batch:
-                await self._attempt(batch)
+    async def _write_together(self, stop: anyio.Event, health: Health) -> None:
+        with health.loop("finisher", bound=STUCK_SECONDS) as turned:
+            while self._unsettled or not stop.is_set():
+                turned()
+                hurried = self._together or stop.is_set()
+                await self._bell_together.wait(AGAIN_SECONDS if hurried else TURN_SECONDS)
+                batch = [self._together.popleft() for _ in range(min(len(self._together), MOST_TOGETHER))]
+                if batch:
+                    await self._attempt(batch)
 
-    async def _write_alone(self, stop: anyio.Event) -> None:
-        while self._unsettled or not stop.is_set():
-            await self._bell_alone.wait(AGAIN_SECONDS if self._alone or stop.is_set() else None)
-            for _ in range(len(self._alone)):
-                await self._attempt([self._alone.popleft()])
+    async def _write_alone(self, stop: anyio.Event, health: Health) -> None:
+        with health.loop("finisher_alone", bound=STUCK_SECONDS) as turned:
+            while self._unsettled or not stop.is_set():
+                turned()
+                await self._bell_alone.wait(AGAIN_SECONDS if self._alone or stop.is_set() else TURN_SECONDS)
+                for _ in range(len(self._alone)):
+                    turned()
+                    await self._attempt([self._alone.popleft()])
 
     async def _attempt(self, batch: Sequence[Conclusion]) -> None:
         began = time.monotonic()

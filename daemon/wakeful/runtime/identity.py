@@ -7,7 +7,7 @@ position sequence is above every position in use. A physical copy keeps its iden
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,7 +51,6 @@ async def run_identity(
     telemetry: Telemetry | None = None,
     interval: float = REFUSED_LOOK_SECONDS,
     others: Sequence[Database] = (),
-    turned: Callable[[], None] = lambda: None,
 ) -> None:
     """Hold `gate` open while this server is ours, until `stop` is set.
 
@@ -68,7 +67,6 @@ async def run_identity(
     for one in (database, *others):
         watch_server(one, guard)
     while not stop.is_set():
-        turned()
         try:
             await check(guard)
         except StoreUnavailable:

@@ -6,7 +6,7 @@ write in two (R11); the writes of many handlers go together. A document is store
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -22,6 +22,7 @@ from wakeful.store.database import Database
 from wakeful.telemetry.events import PROGRESS_REFUSED
 
 MOST_TOGETHER: Final = 200
+TURN_SECONDS: Final = 20.0  # idle, it turns all the same: to be seen alive
 KEPT_LINES: Final = 10_000
 _ENDED: Final = "progress is written no more: the process is ending"
 
@@ -72,13 +73,14 @@ class Reporter:
         if lines:
             self._bell.ring()
 
-    async def run(self, stop: anyio.Event) -> None:
+    async def run(self, stop: anyio.Event, turned: Callable[[], None] = lambda: None) -> None:
         """Write until `stop` is set, and then what is left, once. After that every write is answered with a no."""
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(ring_when_set, self._bell, stop)
                 while not stop.is_set():
-                    await self._bell.wait()
+                    turned()
+                    await self._bell.wait(TURN_SECONDS)
                     await self._write_all(stop)
                 group.cancel_scope.cancel()
         finally:

@@ -61,6 +61,7 @@ class Listening:
     settings: DatabaseSettings
     telemetry: Telemetry
     on_notify: OnNotify
+    turned: Callable[[], None]
     echo_interval: float
     echo_timeout: float
     said: Literal["nothing", "connected", "lost", "degraded"] = "nothing"
@@ -76,12 +77,14 @@ async def run_listener(
     on_notify: OnNotify,
     echo_interval: float = ECHO_SECONDS,
     echo_timeout: float = ECHO_TIMEOUT_SECONDS,
+    turned: Callable[[], None] = lambda: None,
 ) -> None:
     """Listen until `stop` is set; `on_notify` is called with a lane id, or with None: look at everything."""
     listening = Listening(
         settings=settings,
         telemetry=telemetry,
         on_notify=on_notify,
+        turned=turned,
         echo_interval=echo_interval,
         echo_timeout=echo_timeout,
         since=time.monotonic(),
@@ -94,6 +97,7 @@ async def run_listener(
 
 async def _listen_for_ever(listening: Listening) -> None:
     while True:
+        listening.turned()
         try:
             await _listen(listening)
         except NothingArrives:
@@ -117,6 +121,7 @@ async def _listen(listening: Listening) -> NoReturn:
             raise NothingArrives
         _say(listening, "connected", reason="")
         while not await ear.ended_within(listening.echo_interval):
+            listening.turned()
             if not await ear.hears_itself():
                 raise StoreUnavailable("listen: the connection hears nothing any more")
         raise StoreUnavailable("listen: the server ended the connection")
