@@ -45,6 +45,12 @@ _UNSAFE_CHARACTER: Final = re.compile(f"[{_UNSAFE}]")
 _PLAIN_WORD: Final = re.compile(f"[^\\s\"'={_UNSAFE}]+")
 
 
+def _prefix(name: object) -> str:
+    if type(name) is not str or name in HEAD:
+        raise ValueError
+    return f", {encode_basestring(name)}: "
+
+
 def _integer(value: int) -> str:
     if not -_HUGE < value < _HUGE:
         raise ValueError
@@ -99,20 +105,21 @@ def to_json(line: Mapping[str, object], *, ascii_only: bool = False) -> str:
 
 
 def simple_json(head: str, fields: Mapping[str, object], redactor: Redactor) -> str | None:
-    """Give the line that `plain` and `to_json` would give for fields of the catalogue; None if it is not that simple.
+    """Give the line that `plain` and `to_json` would give; None if it is not that simple.
 
-    `head` is what stands before them. Of each attempt at least one line is written, and nearly all hold nothing but
-    short ASCII texts and numbers. They are joined first, and looked at once: where nothing had to be escaped, each text
-    stands in the line as it is, so that what is not found in the line is in none of them (ADR 0031).
+    `head` is what stands before the fields. Of each attempt at least one line is written, and nearly all hold nothing
+    but short ASCII texts and numbers. They are joined first, and looked at once: where nothing had to be escaped, each
+    text stands in the line as it is, so that what is not found in the line is in none of them (ADR 0031).
     """
     line = head
     try:
         for key, value in fields.items():
+            prefix = _PREFIXES.get(key) or _prefix(key)
             if type(value) is str:  # most are: one call less for each
-                line += _PREFIXES[key] + encode_basestring(value)
+                line += prefix + encode_basestring(value)
             else:
-                line += _PREFIXES[key] + _SIMPLE.get(type(value), _identifier)(value)
-    except (KeyError, ValueError):  # a name that is not in the catalogue, a value that is not simple
+                line += prefix + _SIMPLE.get(type(value), _identifier)(value)
+    except ValueError:  # a name or a value that is not simple
         return None
     is_simple = len(line) <= SIMPLE_LENGTH and line.isascii() and "\\" not in line and "\x7f" not in line
     return line + "}" if is_simple and not redactor.may_touch(line) else None

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from json.encoder import encode_basestring
 from types import FunctionType
 from typing import Final, TextIO
 
@@ -157,8 +158,7 @@ class LineHandler(logging.Handler):
             return False
         self.acquire()
         try:
-            head = f'{{"timestamp": "{self._timestamp(time.time())}", "level": "{event.level}", '
-            head += f'"event": "{event.name}", "logger": "{EVENT_LOGGER}"'
+            head = self._head(time.time(), event.level, event.name, EVENT_LOGGER)
             line = simple_json(head, fields, self._redactor)
             if line is not None:
                 self._write(line)
@@ -180,11 +180,28 @@ class LineHandler(logging.Handler):
             self._writer.dropped = 0
 
     def _rendered(self, record: logging.LogRecord) -> str:
-        line = self._line(record)
+        level, event = _level_of(record), _message_of(record)
+        fields = _gathered(record, level, event)
         if not self._as_text:
-            return to_json(line, ascii_only=self._encoding.lower() not in ("utf-8", "utf8"))
-        text = to_text(line, coloured=self._coloured)
+            return self._as_json(record, level, event, fields)
+        text = to_text(self._line(record, level, event, fields), coloured=self._coloured)
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
+
+    def _as_json(
+        self, record: logging.LogRecord, level: str, event: str, fields: Mapping[str, object]
+    ) -> str:
+        simple = None
+        if not record.exc_info and not record.stack_info and type(record.name) is str:
+            head = self._head(record.created, level, event, record.name)
+            simple = simple_json(head, fields, self._redactor)
+        if simple is not None:
+            return simple
+        ascii_only = self._encoding.lower() not in ("utf-8", "utf8")
+        return to_json(self._line(record, level, event, fields), ascii_only=ascii_only)
+
+    def _head(self, created: float, level: str, event: str, logger: str) -> str:
+        shown = f'"event": {encode_basestring(event)}, "logger": {encode_basestring(logger)}'
+        return f'{{"timestamp": "{self._timestamp(created)}", "level": "{level}", {shown}'
 
     def _timestamp(self, created: float) -> str:
         seconds, microseconds = divmod(round(created * 1_000_000), 1_000_000)
@@ -193,14 +210,9 @@ class LineHandler(logging.Handler):
             self._second = (seconds, text)
         return f"{self._second[1]}.{microseconds // 1000:03d}Z"
 
-    def _line(self, record: logging.LogRecord) -> dict[str, object]:
-        level, event = _level_of(record), _message_of(record)
-        fields = _fields_of(record)
-        if record.name not in (EVENT_LOGGER, JOB_LOGGER):
-            keep_line_of_current_attempt(level, event, fields)
-        if record.name != EVENT_LOGGER:  # the catalogue says exactly what an event carries
-            bound = {**names_of_current_attempt(), **get_contextvars()}
-            fields = {**dict(sorted(bound.items())), **fields}
+    def _line(
+        self, record: logging.LogRecord, level: str, event: str, fields: Mapping[str, object]
+    ) -> dict[str, object]:
         line: dict[str, object] = {"timestamp": self._timestamp(record.created), "level": level}
         line |= {"event": plain(event, self._redactor), "logger": plain(record.name, self._redactor)}
         for key, value in fields.items():
@@ -243,6 +255,17 @@ def _hand_over(
     """Last processor of a user's structlog logger: passes the line on to the standard library's."""
     event, exc_info, stack = line.pop("event", ""), line.pop("exc_info", None), line.pop("stack_info", False)
     return (event,), {"extra": {"fields": line}, "exc_info": exc_info, "stack_info": stack}
+
+
+def _gathered(record: logging.LogRecord, level: str, event: str) -> Mapping[str, object]:
+    """Give what a record says and where it was said; a line of somebody else's is kept with the attempt."""
+    fields = _fields_of(record)
+    if record.name == EVENT_LOGGER:  # the catalogue says exactly what an event carries
+        return fields
+    if record.name != JOB_LOGGER:
+        keep_line_of_current_attempt(level, event, fields)
+    bound = {**names_of_current_attempt(), **get_contextvars()}
+    return {**dict(sorted(bound.items())), **fields}
 
 
 def _fields_of(record: logging.LogRecord) -> dict[str, object]:
