@@ -20,10 +20,11 @@ from wakeful.aio.wakeup import Wakeup
 from wakeful.core.pace import ENOUGH_RUNS, Pace
 from wakeful.core.settings import PollSettings
 from wakeful.errors import StoreUnavailable
-from wakeful.runtime.claimer import Claiming, Scope, claim_lane, claim_round, run_claimer
+from wakeful.runtime.claimer import Claiming, claim_lane, claim_round, run_claimer
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, suspended_clock
+from wakeful.runtime.sharing import Scope
 from wakeful.telemetry.events import DATABASE_LOST, JOB_CLAIMED, JOBS_CLAIMED, LANES_CLAIMED
 
 POLL = PollSettings(min=0.02, max=0.1)
@@ -44,8 +45,7 @@ class Hall:
 
     async def round(self) -> int:
         """One round; gives how many jobs it claimed."""
-        _, found = await claim_round(self.claiming)
-        return found
+        return await claim_round(self.claiming)
 
     async def take(self, count: int) -> list[Holding]:
         """Let workers take so many of the jobs that wait."""

@@ -328,7 +328,7 @@ async def test_a_claim_that_commits_after_the_pass_is_taken_back_by_a_later_one(
     claimer = await db.connect()
     claiming = claimer.transaction()
     await claiming.start()
-    claim = (lane, 10, *owner.pair, token(), False)
+    claim = (lane, 10, *owner.pair, token(), False, 0, None)
     assert len(await claimer.fetch(statements()["claim_jobs"], *claim)) == 1
     await silence(sql, owner, 60.0)
     reaping = Reaping(database=database, telemetry=database.telemetry)

@@ -163,7 +163,8 @@ async def test_a_claim_commits_asynchronously_only_where_it_says_so_and_only_its
         for hurried in (True, False):
             async with sql.transaction():
                 rows = await sql.fetch(
-                    statements()["claim_jobs"], lane.lane_id, 1, *claimer.owner.pair, new_token(), hurried
+                    statements()["claim_jobs"],
+                    *(lane.lane_id, 1, *claimer.owner.pair, new_token(), hurried, 0, None),
                 )
                 assert len(rows) == 1
                 seen[hurried] = await sql.fetchval("show synchronous_commit")
@@ -321,8 +322,8 @@ async def test_marking_a_lane_hot_waits_for_nobody(db: ClonedDatabase, sql: Conn
         async with sql.transaction():
             await sql.execute("select from wakeful.lane for update")
             with anyio.fail_after(5):
-                await store.mark_hot(claimer.database, [lane.lane_id])
-        await store.mark_hot(claimer.database, [lane.lane_id])
+                await store.mark_hot(claimer.database, [lane])
+        await store.mark_hot(claimer.database, [lane])
 
     ahead = await sql.fetchval("select hot_until - clock_timestamp() from wakeful.lane")
     assert timedelta(0) < ahead <= timedelta(seconds=2)

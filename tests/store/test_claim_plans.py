@@ -22,17 +22,22 @@ async def fill(sql: Connection, *, jobs: int = JOBS_A_LANE) -> None:
             from generate_series(1, {LANES}) as l, generate_series(1, {jobs}) as n
             group by l"""
     )
-    await sql.execute(
-        """insert into wakeful.instance (instance_id, incarnation, name, host, pid, version, lease)
-           values (77, 1, 'w', 'here', 1, 'test', '30 s')
-           on conflict do nothing"""
-    )
+    await register(sql)
     await sql.execute(
         f"""update wakeful.ready r
             set owner = 77, claim = r.pos * 7, attempts = 1, run_no = 1, started_at = now(), deadline_at = now()
             from (select lane_id, pos, row_number() over (partition by lane_id order by pos) as n
                   from wakeful.ready) as first
             where r.lane_id = first.lane_id and r.pos = first.pos and first.n <= {OWNED}"""
+    )
+
+
+async def register(sql: Connection) -> None:
+    """The instance that claims."""
+    await sql.execute(
+        """insert into wakeful.instance (instance_id, incarnation, name, host, pid, version, lease)
+           values (77, 1, 'w', 'here', 1, 'test', '30 s')
+           on conflict do nothing"""
     )
 
 
@@ -100,7 +105,7 @@ async def owned(request: pytest.FixtureRequest, mode: Mode, db: ClonedDatabase, 
 
 @pytest.mark.parametrize("limit", [10, 500])
 async def test_a_claim_reads_its_own_rows_only(owned: Owned, limit: int) -> None:
-    plan = await owned.plan("claim_jobs", owned.lane, str(limit), "77", "1", "123", "false")
+    plan = await owned.plan("claim_jobs", owned.lane, str(limit), "77", "1", "123", "false", "0", "null")
 
     assert plan["Actual Rows"] == limit
     first, second = reads_of(plan, "ready")
@@ -155,11 +160,87 @@ async def test_a_verdict_reads_its_own_rows_only(owned: Owned) -> None:
 
 
 async def test_looking_for_lanes_reads_the_head_of_each_lane_only(owned: Owned) -> None:
-    plan = await owned.plan("find_lanes", "null", "null")
+    plan = await owned.plan("find_lanes", "null", "null", "'{}'", "'{}'", "true")
 
     assert plan["Actual Rows"] == LANES
     assert all("Seq Scan" not in one for one in reads_of(plan, "ready"))
     assert pages_read(plan) < LANES * OWNED
+
+
+@pytest.mark.parametrize("others", ["true", "false"])
+async def test_looking_for_lanes_that_are_known_reads_what_is_behind_their_cursors_only(
+    owned: Owned, others: str
+) -> None:
+    lanes, cursors = await heads(owned.sql)
+    plan = await owned.plan("find_lanes", "null", "null", lanes, cursors, others)
+
+    assert plan["Actual Rows"] == LANES
+    assert all("ready_pkey (" in one and "lane_id" in one for one in reads_of(plan, "ready"))
+    assert pages_read(plan) < 20 * LANES
+
+
+async def test_a_sweep_reads_what_is_behind_its_floors_only(owned: Owned) -> None:
+    lanes, cursors = await heads(owned.sql)
+    plan = await owned.plan("sweep_lanes", lanes, cursors, "9223372036854775807")
+
+    assert plan["Actual Rows"] == LANES
+    assert not_by_key(plan, "ready") == []
+    assert pages_read(plan) < 10 * LANES
+
+
+async def heads(sql: Connection) -> tuple[str, str]:
+    """Each lane with the position of its last owned row, as SQL literals."""
+    rows = await sql.fetch(
+        "select lane_id, max(pos) as pos from wakeful.ready where owner is not null group by 1 order by 1"
+    )
+    return tuple(  # type: ignore[return-value]
+        f"array[{','.join(str(row[column]) for row in rows)}]::bigint[]" for column in ("lane_id", "pos")
+    )
+
+
+CROWD = 20_000
+
+
+@pytest.mark.parametrize("crowd", ["running", "dead"])
+async def test_behind_a_cursor_a_claim_costs_the_same_whatever_lies_at_the_head(
+    mode: Mode, db: ClonedDatabase, sql: Connection, crowd: str
+) -> None:
+    """Rows that run, or rows that are finished and that a snapshot from before still sees."""
+    await sql.execute("alter table wakeful.ready set (autovacuum_enabled = false)")
+    await register(sql)
+    await enqueue_some(sql, "CROWDED", CROWD)
+    await sql.execute("update wakeful.ready set owner = 77, claim = 1")
+    reader = await db.connect()
+    async with reader.transaction(isolation="repeatable_read"):
+        await reader.fetchval("select count(*) from wakeful.ready")
+        if crowd == "dead":
+            await sql.execute("delete from wakeful.ready")
+        cursor = await sql.fetchval("select last_value from wakeful.position")
+        crowded, calm = await enqueue_some(sql, "CROWDED", 200), await enqueue_some(sql, "CALM", 200)
+
+        async def pages(statement: str, *arguments: object) -> int:
+            return pages_read(await plan_of(sql, mode, statement, *map(str, arguments)))
+
+        claim = (100, 77, 1, 123, "false")
+        free = await pages("claim_jobs", f"({calm})::bigint", *claim, 0, "null")
+        behind = await pages("claim_jobs", f"({crowded})::bigint", *claim, cursor, "null")
+        from_the_head = await pages("claim_jobs", f"({crowded})::bigint", *claim, 0, "null")
+        sweep = await pages("sweep_lanes", f"array[{crowded}]", f"array[{cursor}]", 2 * cursor)
+
+    assert behind <= 1.2 * free
+    assert from_the_head > 2 * free
+    assert sweep < 20
+
+
+async def enqueue_some(sql: Connection, job_type: str, jobs: int) -> int:
+    """Enqueue so many jobs; gives their lane."""
+    await sql.execute(
+        """select wakeful.enqueue_many(jsonb_agg(jsonb_build_object('job_type', $1::text)), false)
+           from generate_series(1, $2::integer)""",
+        *(job_type, jobs),
+    )
+    lane: int = await sql.fetchval("select wakeful.lane_id('default', 'normal', $1, null, false)", job_type)
+    return lane
 
 
 def not_by_key(plan: dict[str, object], table: str) -> list[str]:

@@ -402,7 +402,7 @@ async def test_statements_work_as_a_transaction_pooler_needs_them(
     settings = DatabaseSettings(dsn=db.dsn, pooler="transaction")
     async with open_database(settings, telemetry, application=NAME) as database:
         for _ in range(3):
-            assert len(await database.fetch("find_lanes", None, None)) == 1
+            assert len(await database.fetch("find_lanes", None, None, [], [], True)) == 1
         (session,) = await sessions(sql)
         assert session["state"] == "idle"
         assert database.pooled

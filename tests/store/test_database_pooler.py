@@ -40,7 +40,7 @@ async def test_it_is_found_out_and_statements_go_through(dsn: str, sql: Connecti
     telemetry, recorder = telling()
     async with open_database(DatabaseSettings(dsn=dsn), telemetry) as database:
         for _ in range(20):
-            assert len(await database.fetch("find_lanes", None, None)) == 1
+            assert len(await database.fetch("find_lanes", None, None, [], [], True)) == 1
         assert database.pooled
         assert recorder.of(DATABASE_LOST) == []
 

@@ -20,12 +20,16 @@ FORGET_ABOVE: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """A lane that wants slots: at most `most` of them; `waiting` is the age of its first job in seconds."""
+    """A lane that wants slots: at most `most` of them; `waiting` is the age of its first job in seconds.
+
+    Its turn is of `chunk` slots: where jobs are short, taking turns one by one would cost a statement each.
+    """
 
     lane_id: int
     priority: str
     waiting: float
     most: int
+    chunk: int = 1
 
     @property
     def weight(self) -> float:
@@ -54,9 +58,10 @@ class Turns:
         while slots > 0 and queue:
             had, n = heapq.heappop(queue)
             one = wanting[n]
-            given[one.lane_id] += 1
-            slots -= 1
-            self._had[one.lane_id] = had + 1.0 / one.weight
+            turn = min(one.chunk, slots, one.most - given[one.lane_id])
+            given[one.lane_id] += turn
+            slots -= turn
+            self._had[one.lane_id] = had + turn / one.weight
             if given[one.lane_id] < one.most:
                 heapq.heappush(queue, (self._had[one.lane_id], n))
         self._level = max(self._level, min((self._had[one.lane_id] for one in wanting), default=0.0))

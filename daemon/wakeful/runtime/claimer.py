@@ -1,15 +1,16 @@
-"""The one claimer of an instance: finds lanes with work, shares the free workers among them, claims.
+"""The one claimer of an instance: shares the free workers among the lanes with work, and claims.
 
-Invariant: never more is claimed than can start within about 50 ms; a token is registered before its statement is sent,
-so that a lost reply loses no job (I8); nothing is claimed after the stop event is set, or while the lease is in doubt;
-what a claim brings after that is given back. Which job runs where is the crew's, what it does is the executor's.
+Invariant: a token is registered before its statement is sent, so that a lost reply loses no job (I8); a cursor moves by
+what a claim brought, never by one whose reply was lost; nothing is claimed after the stop event is set, or while the
+lease is in doubt; what a claim brings after that is given back. How much may be claimed is `sharing`'s, which lanes
+have work `finding`'s, where they are looked at `settling`'s. Which job runs where is the crew's.
 """
 
 from __future__ import annotations
 
-import random
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,13 +18,16 @@ import anyio
 
 from wakeful.aio.periodic import rest
 from wakeful.aio.wakeup import Wakeup
-from wakeful.core.pace import Pace
+from wakeful.core.pace import Pace, Starts
 from wakeful.core.settings import PollSettings
-from wakeful.core.turns import Demand, Turns
+from wakeful.core.turns import Turns
 from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.runtime.crew import Crew
+from wakeful.runtime.finding import Finding, look_at_named, look_everywhere, mark_hot
 from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, Owner, new_token
+from wakeful.runtime.settling import Bearings, keep_bearings
+from wakeful.runtime.sharing import Limits, Room, Scope, Share, shares_of
 from wakeful.store import jobs as store
 from wakeful.store.database import Database
 from wakeful.store.jobs import Claimed, Lane
@@ -31,33 +35,7 @@ from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import CLAIM_FAILED, JOB_CLAIMED, JOBS_CLAIMED, LANES_CLAIMED
 
 PASSES: Final = 3
-HOT_ROUND: Final = 20
-HOT_SECONDS: Final = 4.0
-HOT_MARK_SECONDS: Final = 0.5
-HOT_POLL_SECONDS: Final = (0.02, 0.05)
 DOUBT_SECONDS: Final = 120.0
-QUIETER: Final = 1.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """What this instance claims: job types (None: every type), queues (None: every one) and its caps by queue."""
-
-    job_types: Sequence[str] | None
-    queues: Sequence[str] | None
-    caps: Mapping[str, int]
-    lease_of: Callable[[str], float]
-    shortest_lease: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """A lane's part of a round: `slots` of the free workers, and so many `jobs`, some of them ahead."""
-
-    lane: Lane
-    demand: Demand
-    slots: int
-    jobs: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,132 +56,186 @@ class Claiming:
     give_back: Callable[[Holding], None]
     is_open: Callable[[], bool] = lambda: True
     turns: Turns = field(default_factory=Turns)
-    hot_until: float = 0.0
-    marked_at: float = 0.0
+    starts: Starts = field(default_factory=Starts)
+    finding: Finding = field(default_factory=Finding)
+    bearings: Bearings = field(default_factory=Bearings)
 
 
 async def run_claimer(
     claiming: Claiming, stop: anyio.Event, *, poll: PollSettings, turned: Callable[[], None]
 ) -> None:
-    """Claim until `stop` is set; every round that found nothing waits for the bell, or for the next poll."""
-    quiet = poll.min
+    """Claim until `stop` is set; a turn that can do no more waits for the bell, or for the next poll."""
     while not stop.is_set():
         turned()
         try:
-            again, found = await claim_round(claiming)
+            seconds = await take_turn(claiming, poll)
         except StoreUnavailable as error:
+            claiming.finding.forget()
             if isinstance(error, StoreBusy):  # an outage is told once, for all that it touches
                 claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
+            else:
+                claiming.bearings.forget()
             await claiming.database.available(stop)
             continue
-        if again:
-            continue
-        quiet = poll.min if found else min(quiet * QUIETER, poll.max)
-        await rest(stop, claiming.bell, _seconds(claiming, quiet))
+        if seconds > 0:
+            until = time.monotonic() + seconds
+            await rest(stop, claiming.bell, seconds)
+            if time.monotonic() < until:
+                claiming.finding.rung()
 
 
-async def claim_round(claiming: Claiming) -> tuple[bool, int]:
-    """One look at the lanes, and claims while workers are free; (more may be there at once, jobs claimed)."""
-    owner = claiming.lease.owner
-    if owner is None or not claiming.is_open() or not claiming.lease.may_start(claiming.scope.shortest_lease):
-        return False, 0
+async def take_turn(claiming: Claiming, poll: PollSettings) -> float:
+    """Look where a look is due, claim what may start; gives the seconds until there is something to do again."""
+    finding, owner = claiming.finding, _owner_that_may_claim(claiming)
+    claiming.crew.wanted = False
+    if owner is None:
+        return finding.rest_seconds(poll, 0)
     await release_doubts(claiming)
-    claiming.crew.wanted = claiming.crew.free == 0
-    if claiming.crew.wanted or claiming.crew.closed:
-        return False, 0
-    began = time.monotonic()
-    lanes = await store.find_lanes(
-        claiming.database, job_types=claiming.scope.job_types, queues=claiming.scope.queues
-    )
-    left, found = await _claim_in_passes(claiming, owner, lanes)
+    back = await keep_bearings(claiming.bearings, claiming.database)
+    finding.hints.lanes.update(back)
+    if not room_of(claiming).any:
+        return _wait_for_room(claiming, poll)
+    await _look_if_due(claiming, poll)
+    found = await _claim_in_passes(claiming, owner)
+    await mark_hot(finding, claiming.database)
+    return _seconds_after(claiming, poll, found)
+
+
+async def claim_round(claiming: Claiming) -> int:
+    """One look at all lanes, and claims while workers are free; gives how many jobs were claimed."""
+    owner = _owner_that_may_claim(claiming)
+    if owner is None:
+        return 0
+    await release_doubts(claiming)
+    await keep_bearings(claiming.bearings, claiming.database)
+    if not room_of(claiming).any:
+        return 0
+    # From the heads: whoever drives it step by step may have moved rows by hand.
+    claiming.bearings.full_look_at = -math.inf
+    await look_everywhere(claiming.finding, claiming.bearings, claiming.database, claiming.scope)
+    found = await _claim_in_passes(claiming, owner)
+    await mark_hot(claiming.finding, claiming.database)
+    return found
+
+
+def room_of(claiming: Claiming) -> Room:
+    """How much may be claimed now."""
+    return Room.of(claiming.crew, claiming.pace, claiming.starts, claiming.finding.lanes.values())
+
+
+def limits_of(claiming: Claiming) -> Limits:
+    """What may be claimed of each lane, by what is held now."""
+    return Limits(scope=claiming.scope, holdings=claiming.holdings)
+
+
+def _owner_that_may_claim(claiming: Claiming) -> Owner | None:
+    may = claiming.is_open() and claiming.lease.may_start(claiming.scope.shortest_lease)
+    return claiming.lease.owner if may and not claiming.crew.closed else None
+
+
+def _wait_for_room(claiming: Claiming, poll: PollSettings) -> float:
+    """Have the crew ring when a worker finds nothing more to take, or when half of what may wait has started."""
+    claiming.crew.want(room_of(claiming).low)
+    restless = claiming.bearings.restless_seconds
+    return poll.max if restless is None else restless
+
+
+def _seconds_after(claiming: Claiming, poll: PollSettings, found: int) -> float:
+    """How long to wait after a turn with room: not at all while a claim may bring more."""
+    finding, now, limits = claiming.finding, time.monotonic(), limits_of(claiming)
+    if found and any(limits.most(lane) > 0 for lane in finding.lanes.values()):
+        return 0.0
+    if found and finding.is_stale(now):
+        finding.hints.everything = True  # what was believed is old, and used up
+        return 0.0
+    claiming.crew.want(room_of(claiming).low if finding.lanes else -1)
+    seconds = finding.rest_seconds(poll, found)
+    restless = claiming.bearings.restless_seconds
+    return seconds if restless is None else min(seconds, restless)
+
+
+async def _look_if_due(claiming: Claiming, poll: PollSettings) -> None:
+    """All lanes at each poll, and where anything may have come; else those that were named, and the hot ones."""
+    finding = claiming.finding
+    if finding.wants_look(time.monotonic(), poll):
+        await look_everywhere(finding, claiming.bearings, claiming.database, claiming.scope)
+    else:
+        await look_at_named(finding, claiming.bearings, claiming.database, claiming.scope)
+
+
+async def _claim_in_passes(claiming: Claiming, owner: Owner) -> int:
+    """Share what may start among the lanes; what a lane can't use goes to the others. Gives how many were claimed."""
+    found, lanes, began = 0, len(claiming.finding.lanes), time.monotonic()
+    for _ in range(PASSES):
+        shares = shares_of(
+            claiming.finding.lanes.values(),
+            room=room_of(claiming),
+            turns=claiming.turns,
+            limits=limits_of(claiming).most,
+        )
+        got = await _claim_shares(claiming, owner, shares)
+        found += got
+        if got == sum(one.jobs for one in shares):
+            break
     if lanes:
         seconds = time.monotonic() - began
-        claiming.telemetry.emit(LANES_CLAIMED, lanes=len(lanes), jobs=found, seconds=round(seconds, 4))
-    claiming.crew.wanted = bool(left)
-    may_take = claiming.crew.free > 0 and not claiming.crew.closed
-    return may_take and any(_demand(claiming, lane).most > 0 for lane in left), found
+        claiming.telemetry.emit(LANES_CLAIMED, lanes=lanes, jobs=found, seconds=round(seconds, 4))
+    return found
 
 
-async def _claim_in_passes(
-    claiming: Claiming, owner: Owner, lanes: Sequence[Lane]
-) -> tuple[Sequence[Lane], int]:
-    """Share free workers among lanes; what a lane can't use goes to the others. (lanes that may hold more, jobs)."""
-    found = 0
-    for _ in range(PASSES):
-        shares = shares_of(claiming, lanes)
-        if not shares:
-            break
-        exhausted, got = await _claim_shares(claiming, owner, shares)
-        lanes = [lane for lane in lanes if lane.lane_id not in exhausted]
-        found += got
-    return lanes, found
-
-
-def shares_of(claiming: Claiming, lanes: Sequence[Lane]) -> list[Share]:
-    """What to claim from each lane: its turn of the free workers, and what fast types can start soon."""
-    free = 0 if claiming.crew.closed else claiming.crew.free
-    demands = {lane.lane_id: _demand(claiming, lane) for lane in lanes}
-    shared = claiming.turns.share(free, list(demands.values()))
-    by_id = {lane.lane_id: lane for lane in lanes}
-    shares = []
-    for lane_id, slots in shared:
-        lane, demand = by_id[lane_id], demands[lane_id]
-        # What is claimed ahead waits for the workers that are free now: the busy ones may be busy for long.
-        ahead = claiming.pace.ahead(lane.job_type, free) // len(shared)
-        shares.append(Share(lane=lane, demand=demand, slots=slots, jobs=min(demand.most, slots + ahead)))
-    return shares
-
-
-def _demand(claiming: Claiming, lane: Lane) -> Demand:
-    most = 1_000_000
-    if lane.queue in claiming.scope.caps:
-        most = max(0, claiming.scope.caps[lane.queue] - claiming.holdings.by_queue()[lane.queue])
-    if lane.suspect:
-        most = 0 if claiming.holdings.has_suspect() else 1
-    return Demand(lane_id=lane.lane_id, priority=lane.priority, waiting=lane.waiting, most=most)
-
-
-async def _claim_shares(claiming: Claiming, owner: Owner, shares: Sequence[Share]) -> tuple[set[int], int]:
-    """One claim for each share; (lanes that gave less than asked, jobs)."""
-    exhausted: set[int] = set()
-    busy: list[int] = []
+async def _claim_shares(claiming: Claiming, owner: Owner, shares: Sequence[Share]) -> int:
+    """One claim for each share; gives the jobs. A lane that gave less than asked is believed to be empty."""
     found = 0
     for share in shares:
-        lane_id = share.lane.lane_id
-        asked = 0 if claiming.crew.closed else min(share.jobs, _demand(claiming, share.lane).most)
-        got = await claim_lane(claiming, owner, share.lane, asked) if asked else 0
+        lane = share.lane
+        asked = 0 if claiming.crew.closed else min(share.jobs, limits_of(claiming).most(lane))
+        got = await claim_lane(claiming, owner, lane, asked) if asked else 0
         found += got
-        claiming.turns.refund(share.demand, max(0, share.slots - got))
+        claiming.turns.refund(share.demand, max(0, share.jobs - got))
         if got < asked:
-            exhausted.add(lane_id)
-        if got >= HOT_ROUND:
-            busy.append(lane_id)
-    if busy:
-        await _keep_hot(claiming, busy)
-    return exhausted, found
+            claiming.finding.exhausted(lane.lane_id)
+    return found
 
 
 async def claim_lane(claiming: Claiming, owner: Owner, lane: Lane, limit: int) -> int:
     """Claim from one lane and hand the jobs to the crew; gives how many. A lost reply leaves a doubt (I8)."""
-    token = new_token()
-    hurried = claiming.pace.is_short(lane.job_type)
+    token, bearings, began = new_token(), claiming.bearings, time.monotonic()
+    after, low_water = bearings.cursors.after(lane.lane_id), bearings.settling.low_water
     try:
         claimed = await store.claim(
-            claiming.database, lane.lane_id, limit, owner=owner.pair, token=token, hurried=hurried
+            claiming.database,
+            lane.lane_id,
+            limit,
+            owner=owner.pair,
+            token=token,
+            hurried=claiming.pace.is_short(lane.job_type),
+            after=after,
+            queue=lane.queue,
         )
     except StoreUnavailable:
         until = time.monotonic() + DOUBT_SECONDS
-        claiming.holdings.doubt(lane.lane_id, token, first=lane.pos, until=until)
+        claiming.holdings.doubt(lane.lane_id, token, first=after + 1, until=until)
         raise
-    holdings = [_holding(claiming, lane, one) for one in claimed]
+    if claimed:
+        if bearings.check(claiming.database):
+            low_water = 0  # another life of the server may have answered
+        seconds = time.monotonic() - began
+        bearings.took(lane.lane_id, claimed[-1].job.pos, low_water=low_water, seconds=seconds)
+        claiming.finding.claimed(lane, len(claimed), claimed[-1].wait)
+        _hand_over(claiming, owner, [_holding(claiming, lane, one) for one in claimed])
+        _tell_all(claiming.telemetry, lane, claimed)
+    return len(claimed)
+
+
+def _hand_over(claiming: Claiming, owner: Owner, holdings: Sequence[Holding]) -> None:
     claiming.holdings.add(holdings)
-    _tell_all(claiming.telemetry, lane, holdings)
+    # Deposed meanwhile, by a reaper whose pass the claim outlived: the workers are to let go of them (I5).
+    lost = claiming.lease.owner != owner
     for holding in holdings:
-        # Deposed meanwhile, by a reaper whose pass the claim outlived: the worker is to let go of it (I5).
-        holding.lost = claiming.lease.owner != owner
-        if not claiming.crew.put(holding):
+        holding.lost = lost
+    if not claiming.crew.put_all(holdings):
+        for holding in holdings:
             claiming.give_back(holding)
-    return len(holdings)
 
 
 async def release_doubts(claiming: Claiming) -> None:
@@ -227,31 +259,15 @@ def _holding(claiming: Claiming, lane: Lane, claimed: Claimed) -> Holding:
     )
 
 
-async def _keep_hot(claiming: Claiming, lanes: Sequence[int]) -> None:
-    now = time.monotonic()
-    claiming.hot_until = now + HOT_SECONDS
-    if now - claiming.marked_at >= HOT_MARK_SECONDS:
-        claiming.marked_at = now
-        await store.mark_hot(claiming.database, lanes)
-
-
-def _seconds(claiming: Claiming, quiet: float) -> float:
-    """How long to wait for the bell: hot lanes ring none, so they are polled, two seconds beyond their mark (I18)."""
-    if time.monotonic() < claiming.hot_until:
-        return random.uniform(*HOT_POLL_SECONDS)
-    return quiet * random.uniform(0.8, 1.0)
-
-
-def _tell_all(telemetry: Telemetry, lane: Lane, holdings: Sequence[Holding]) -> None:
-    if holdings:
-        telemetry.emit(JOBS_CLAIMED, job_type=lane.job_type, queue=lane.queue, jobs=len(holdings))
+def _tell_all(telemetry: Telemetry, lane: Lane, claimed: Sequence[Claimed]) -> None:
+    telemetry.emit(JOBS_CLAIMED, job_type=lane.job_type, queue=lane.queue, jobs=len(claimed))
     if telemetry.hears(JOB_CLAIMED):
-        for holding in holdings:
-            _tell(telemetry, holding)
+        for one in claimed:
+            _tell(telemetry, one)
 
 
-def _tell(telemetry: Telemetry, holding: Holding) -> None:
-    job = holding.job
+def _tell(telemetry: Telemetry, claimed: Claimed) -> None:
+    job = claimed.job
     telemetry.emit(
         JOB_CLAIMED,
         job_id=job.job_id,
@@ -260,5 +276,5 @@ def _tell(telemetry: Telemetry, holding: Holding) -> None:
         subject=job.subject,
         run_no=job.run_no,
         attempt=job.attempts,
-        wait_ms=round(holding.wait * 1000),
+        wait_ms=round(claimed.wait * 1000),
     )

@@ -1,13 +1,15 @@
 """The workers of this instance as the claimer sees them: how many are free, and what waits for one.
 
 Invariant: a job waits here only while a worker is about to become free; what has waited longer is given back unstarted.
-Closing the crew is how workers end: each finishes what it runs, and takes nothing more.
+A worker that is woken for a job and can't take it any more wakes the next one. Closing the crew is how workers end:
+each finishes what it runs, and takes nothing more.
 """
 
 from __future__ import annotations
 
-import math
 import time
+from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 import anyio
@@ -21,23 +23,25 @@ WAIT_SECONDS: Final = 1.0
 class Crew:
     """A bounded number of workers and their inbox. Used on the event loop only.
 
-    `wanted`: the claimer could have claimed more; the next free worker wakes it. `closed`: nothing is to be claimed.
+    `wanted`: the claimer could have claimed more; it is woken by the next worker that finds nothing waiting, and as
+    soon as only `low` jobs wait. `closed`: nothing is to be claimed. `started`: jobs that workers have taken so far.
     """
 
     def __init__(self, concurrency: int, vacancy: Wakeup) -> None:
         self.concurrency = concurrency
         self._vacancy = vacancy
         self.wanted = False
+        self.low = -1
         self.closed = False
+        self.started = 0
         self._busy = 0
-        # Counted here: the stream forgets a job as soon as a worker is to wake up for it, which is before it runs.
-        self._waiting = 0
-        self._send, self._receive = anyio.create_memory_object_stream[Holding](math.inf)
+        self._inbox: deque[Holding] = deque()
+        self._idle: deque[anyio.Event] = deque()
 
     @property
     def waiting(self) -> int:
         """Jobs that wait for a worker, or for one that is about to wake up."""
-        return self._waiting
+        return len(self._inbox)
 
     @property
     def busy(self) -> int:
@@ -47,55 +51,74 @@ class Crew:
     @property
     def free(self) -> int:
         """Jobs that can start at once."""
-        return max(0, self.concurrency - self._busy - self.waiting)
+        return max(0, self.concurrency - self._busy - len(self._inbox))
 
     def put(self, holding: Holding) -> bool:
         """Hand a claimed job to the next free worker; False: the crew has closed, and the job is to be given back."""
-        try:
-            self._send.send_nowait(holding)
-        except anyio.ClosedResourceError:
+        return self.put_all((holding,))
+
+    def put_all(self, holdings: Iterable[Holding]) -> bool:
+        """The same for the jobs of one claim, in their order: all of them, or none."""
+        if self.closed:
             return False
-        self._waiting += 1
+        before = len(self._inbox)
+        self._inbox.extend(holdings)
+        for _ in range(len(self._inbox) - before):
+            self._wake_one()
         return True
 
     async def next(self) -> Holding | None:
-        """Wait for a job; None once the crew is closed and nothing waits."""
-        try:
-            holding = await self._receive.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            return None
-        self._waiting -= 1
+        """Take the job that has waited longest, or wait for one; None once the crew is closed and nothing waits."""
+        while not self._inbox:
+            if self.closed:
+                return None
+            await self._rest()
+        holding = self._inbox.popleft()
         self._busy += 1
+        self.started += 1
+        if self.wanted and len(self._inbox) == self.low:
+            self._vacancy.ring()
         return holding
 
     def done(self) -> None:
         """A worker is free again (or its stuck handler was given up and a new worker takes its place)."""
         self._busy -= 1
-        if self.wanted:
+        if self.wanted and not self._inbox:
             self._vacancy.ring()
+
+    def want(self, low: int = -1) -> None:
+        """Wake the claimer when a worker finds nothing to take, and when only `low` jobs wait."""
+        self.wanted, self.low = True, low
 
     def take_back_stale(self, now: float | None = None) -> list[Holding]:
         """Take out what has waited too long for a worker."""
         oldest_allowed = (time.monotonic() if now is None else now) - WAIT_SECONDS
-        taken = self._take_all()
-        for holding in taken:
-            if holding.received > oldest_allowed:
-                self.put(holding)
-        return [one for one in taken if one.received <= oldest_allowed]
+        stale = [one for one in self._inbox if one.received <= oldest_allowed]
+        if stale:
+            self._inbox = deque(one for one in self._inbox if one.received > oldest_allowed)
+        return stale
 
     def close(self) -> list[Holding]:
         """Take nothing more on; gives what waited and was never started."""
         self.closed = True
-        taken = self._take_all()
-        self._send.close()
-        self._receive.close()
+        taken = list(self._inbox)
+        self._inbox.clear()
+        while self._idle:
+            self._wake_one()
         return taken
 
-    def _take_all(self) -> list[Holding]:
-        taken: list[Holding] = []
-        while True:
-            try:
-                taken.append(self._receive.receive_nowait())
-            except (anyio.WouldBlock, anyio.EndOfStream, anyio.ClosedResourceError):
-                self._waiting -= len(taken)
-                return taken
+    async def _rest(self) -> None:
+        woken, called = False, anyio.Event()
+        self._idle.append(called)
+        try:
+            await called.wait()
+            woken = True
+        finally:
+            if not woken and called.is_set():
+                self._wake_one()
+            elif not woken:
+                self._idle.remove(called)
+
+    def _wake_one(self) -> None:
+        if self._idle:
+            self._idle.popleft().set()

@@ -70,7 +70,7 @@ class Database:
         self.telemetry = telemetry
         self.outage = outage or Outage(telemetry)
         self.server: Server | None = None
-        self.pooled = False
+        self.pooled, self.connects = False, 0
         self._application = application
         self._idle: list[Connection] = []
         self._slots = anyio.Semaphore(connections or settings.connections)
@@ -220,6 +220,7 @@ class Database:
                 self.outage.failed(error)
                 raise
         self.pooled = opened.pooled
+        self.connects += 1
         self._compare(opened.server)
         return opened.connection
 

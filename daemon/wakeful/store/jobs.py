@@ -27,7 +27,10 @@ Runner = Database | Transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A lane with something to claim: its first job is at `pos` and has been due for `waiting` seconds."""
+    """A lane with something to claim: its first job is at `pos` and has been due for `waiting` seconds.
+
+    `served`: this instance serves its type and its queue.
+    """
 
     lane_id: int
     pos: int
@@ -37,6 +40,7 @@ class Lane:
     limit_key: str | None
     suspect: bool
     waiting: float
+    served: bool = True
 
 
 class Claimed(NamedTuple):
@@ -107,7 +111,23 @@ async def find_lanes(
     database: Database, *, job_types: Sequence[str] | None, queues: Sequence[str] | None
 ) -> list[Lane]:
     """The lanes with something to claim; None for the types or queues means every one."""
-    rows = await database.fetch("find_lanes", job_types, queues)
+    return [one for one in await look_at_lanes(database, job_types=job_types, queues=queues) if one.served]
+
+
+async def look_at_lanes(
+    database: Database,
+    *,
+    job_types: Sequence[str] | None,
+    queues: Sequence[str] | None,
+    known: Sequence[tuple[int, int]] = (),
+    others: bool = True,
+) -> list[Lane]:
+    """The lanes with claimable jobs, also those that this instance does not serve.
+
+    `known`: lane ids in order, each with the position after which to look there; `others`: look for more lanes, too.
+    """
+    lane_ids, positions = [one for one, _ in known], [after for _, after in known]
+    rows = await database.fetch("find_lanes", job_types, queues, lane_ids, positions, others)
     return [
         Lane(
             lane_id=row["lane_id"],
@@ -118,19 +138,29 @@ async def find_lanes(
             limit_key=row["limit_key"],
             suspect=row["suspect"],
             waiting=row["waiting_s"],
+            served=row["served"],
         )
         for row in rows
     ]
 
 
 async def claim(
-    database: Database, lane_id: int, limit: int, *, owner: tuple[int, int], token: int, hurried: bool
+    database: Database,
+    lane_id: int,
+    limit: int,
+    *,
+    owner: tuple[int, int],
+    token: int,
+    hurried: bool,
+    after: int = 0,
+    queue: str | None = None,
 ) -> list[Claimed]:
     """Claim at most `limit` first jobs of a lane for `owner` (instance id, incarnation), in the lane's order.
 
-    `hurried` commits asynchronously: only for types whose jobs run under a second (I6).
+    `hurried` commits asynchronously: only for types whose jobs run under a second (I6). Only what lies behind the
+    position `after` is looked at; nothing is claimed while `queue` is paused.
     """
-    rows = await database.fetch("claim_jobs", lane_id, limit, *owner, token, hurried)
+    rows = await database.fetch("claim_jobs", lane_id, limit, *owner, token, hurried, after, queue)
     claimed = [_claimed(row, lane_id, token) for row in rows]
     claimed.sort(key=lambda one: one.job.pos)
     return claimed
@@ -181,9 +211,12 @@ async def release_claim(database: Database, lane_id: int, token: int, *, first: 
     return row["released"], row["left_behind"]
 
 
-async def mark_hot(database: Database, lanes: Sequence[int]) -> None:
+async def mark_hot(database: Database, lanes: Sequence[Lane]) -> None:
     """Say that these lanes are polled, so that producers need not notify."""
-    await database.fetch("mark_hot", lanes)
+    parts = [
+        (one.lane_id, one.queue, one.priority, one.job_type, one.limit_key, one.suspect) for one in lanes
+    ]
+    await database.fetch("mark_hot", *(list(column) for column in zip(*parts, strict=True)))
 
 
 async def enqueue_follow_up(runner: Runner, follow_up: FollowUp) -> UUID | None:
