@@ -70,7 +70,8 @@ comment on column wakeful.migration.checksum is 'sha256 of the file as it was ap
 comment on column wakeful.migration.applied_at is 'When it was applied';
 
 -- ---------------------------------------------------------------------------------------------------------------
--- Jobs. The columns down to moved_by are the same in all four tables, in the same order.
+-- Jobs. The columns down to moved_by are the same in all four tables, in the same order; what a claim changes comes last, so
+-- that the log takes little of the row again.
 -- ---------------------------------------------------------------------------------------------------------------
 
 create sequence wakeful.position as bigint cache 1;
@@ -93,8 +94,6 @@ create table wakeful.ready (
     group_key           text,
     limit_key           text,
     run_after           timestamptz not null,
-    attempts            integer     not null default 0,
-    run_no              integer     not null default 0,
     handed_back         integer     not null default 0,
     snoozed             integer     not null default 0,
     snoozed_for         interval    not null default '0',
@@ -102,6 +101,8 @@ create table wakeful.ready (
     last_error          text,
     errors              jsonb       not null default '[]',
     created_at          timestamptz not null,
+    attempts            integer     not null default 0,
+    run_no              integer     not null default 0,
     moved_by            bigint,
     owner               bigint,
     claim               bigint,
@@ -131,8 +132,6 @@ create table wakeful.scheduled (
     group_key    text,
     limit_key    text,
     run_after    timestamptz not null,
-    attempts     integer     not null default 0,
-    run_no       integer     not null default 0,
     handed_back  integer     not null default 0,
     snoozed      integer     not null default 0,
     snoozed_for  interval    not null default '0',
@@ -140,6 +139,8 @@ create table wakeful.scheduled (
     last_error   text,
     errors       jsonb       not null default '[]',
     created_at   timestamptz not null,
+    attempts     integer     not null default 0,
+    run_no       integer     not null default 0,
     moved_by     bigint,
     constraint scheduled_pkey primary key (job_id)
 );
@@ -163,8 +164,6 @@ create table wakeful.dead (
     group_key    text,
     limit_key    text,
     run_after    timestamptz not null,
-    attempts     integer     not null,
-    run_no       integer     not null,
     handed_back  integer     not null,
     snoozed      integer     not null,
     snoozed_for  interval    not null,
@@ -172,6 +171,8 @@ create table wakeful.dead (
     last_error   text,
     errors       jsonb       not null,
     created_at   timestamptz not null,
+    attempts     integer     not null,
+    run_no       integer     not null,
     moved_by     bigint,
     cause        text        not null,
     instance_id  bigint,
@@ -185,7 +186,7 @@ create index dead_finished_at on wakeful.dead (finished_at);
 
 create table wakeful.finished (
     slot         smallint    not null,
-    lane_id      bigint      not null,
+    lane_id      bigint,
     job_id       uuid        not null,
     job_type     text        not null,
     queue        text        not null,
@@ -194,32 +195,32 @@ create table wakeful.finished (
     dedupe_key   text,
     payload      jsonb       not null,
     max_attempts integer     not null,
-    deadline     interval    not null,
-    tags         text[]      not null,
-    meta         jsonb       not null,
+    deadline     interval,
+    tags         text[],
+    meta         jsonb,
     group_key    text,
     limit_key    text,
-    run_after    timestamptz not null,
+    run_after    timestamptz,
+    handed_back  integer,
+    snoozed      integer,
+    snoozed_for  interval,
+    lost         integer,
+    last_error   text,
+    errors       jsonb,
+    created_at   timestamptz not null,
     attempts     integer     not null,
     run_no       integer     not null,
-    handed_back  integer     not null,
-    snoozed      integer     not null,
-    snoozed_for  interval    not null,
-    lost         integer     not null,
-    last_error   text,
-    errors       jsonb       not null,
-    created_at   timestamptz not null,
     moved_by     bigint,
     status       text        not null,
     result       jsonb,
-    degraded     text[]      not null default '{}',
+    degraded     text[],
     instance_id  bigint,
     started_at   timestamptz,
     finished_at  timestamptz not null,
     constraint finished_pkey primary key (job_id, slot),
     constraint finished_status check (status in ('DONE', 'CANCELLED'))
 ) partition by list (slot);
-comment on table wakeful.finished is 'DONE and CANCELLED jobs: a fixed ring of 16 slots by time, each emptied by TRUNCATE; no DDL at run time';
+comment on table wakeful.finished is 'DONE and CANCELLED jobs: a fixed ring of 16 slots by time, each emptied by TRUNCATE; no DDL at run time. DONE has null where nearly every job has the same; the view jobs puts it back';
 -- Serves expire_finished(): is a row too young in this slot?
 create index finished_finished_at on wakeful.finished using brin (finished_at);
 do $$
@@ -763,8 +764,59 @@ $$;
 comment on function wakeful.refuse(wakeful.fault) is 'Raise a fault as an error of class WK';
 
 -- ---------------------------------------------------------------------------------------------------------------
--- Leaving `ready`: every way but success
+-- Leaving `ready`
 -- ---------------------------------------------------------------------------------------------------------------
+
+-- A plan made while the table was empty is kept, and would walk through a million rows a minute later: so the ways in that
+-- no statistics can make right are closed. The rows themselves are found by their ids alone: beside a lane there would be a choice.
+create function wakeful.take_out(lane bigint, positions bigint[], tokens bigint[], free_keys boolean) returns setof wakeful.ready
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+begin
+    return query
+    with held as materialized (
+        select r.row_id, r.job_id, r.dedupe_key
+        from unnest(positions, tokens) as i (pos, claim)
+        cross join lateral (
+            select r.ctid as row_id, r.job_id, r.dedupe_key
+            from wakeful.ready r
+            where r.lane_id = lane and r.pos = i.pos and r.claim = i.claim
+            limit 1
+            for update skip locked
+        ) as r
+    ),
+    free as materialized (
+        select h.row_id, null::tid as key_id
+        from held h
+        where h.dedupe_key is null
+        union all
+        select h.row_id, k.key_id
+        from held h
+        left join lateral (
+            select k.ctid as key_id
+            from wakeful.dedupe k
+            where k.key = h.dedupe_key and k.job_id = h.job_id
+            limit 1
+            for update skip locked
+        ) as k on true
+        left join lateral (
+            select true as locked
+            from wakeful.dedupe d
+            where k.key_id is null and d.key = h.dedupe_key and d.job_id = h.job_id
+            limit 1
+        ) as elsewhere on true
+        where h.dedupe_key is not null and elsewhere.locked is null
+    ),
+    freed as (
+        delete from wakeful.dedupe k
+        where k.ctid = any (array(select f.key_id from free f where free_keys and f.key_id is not null))
+    )
+    delete from wakeful.ready r
+    where r.ctid = any (array(select f.row_id from free f))
+    returning r.*;
+end
+$$;
+comment on function wakeful.take_out(bigint, bigint[], bigint[], boolean) is 'Delete claimed rows from ready, each only where position and token match, and give them; their dedupe keys too, if they are to be free. Never waits: a row or a key that somebody else has locked is left';
 
 create type wakeful.departure as (
     job    wakeful.ready,
@@ -778,7 +830,7 @@ comment on type wakeful.departure is 'A row that was deleted from ready, and why
 
 create function wakeful.depart(departures wakeful.departure[], lost_limit integer default 3)
 returns table (job_id uuid, claim bigint, status text, delay_s double precision)
-language plpgsql as $$
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
     -- One place decides where a job goes, and one place writes DEAD, in the transaction that writes its alert.
@@ -820,7 +872,10 @@ begin
             wakeful.with_error(c.errors, c.entry || jsonb_build_object(
                 'at', now(), 'attempt', greatest(c.attempts, c.attempts_now), 'run_no', c.run_no_now))
                 as errors_now,
-            wakeful.lane_id(c.queue, c.priority, c.job_type, c.limit_key, c.lost_now >= 2) as lane_now
+            case
+                when (c.lost >= 2) = (c.lost_now >= 2) then c.lane_id
+                else wakeful.lane_id(c.queue, c.priority, c.job_type, c.limit_key, c.lost_now >= 2)
+            end as lane_now
         from counted c
     ),
     due_now as (
@@ -896,8 +951,10 @@ begin
     ),
     freed as (
         delete from wakeful.dedupe k
-        using fate f
-        where f.fate in ('DEAD', 'CANCELLED') and f.dedupe_key is not null and k.key = f.dedupe_key and k.job_id = f.job_id
+        where k.ctid = any (array(
+            select (select o.ctid from wakeful.dedupe o where o.key = f.dedupe_key and o.job_id = f.job_id)
+            from fate f
+            where f.fate in ('DEAD', 'CANCELLED') and f.dedupe_key is not null))
     )
     select f.job_id, f.claim, f.fate, extract(epoch from f.delay)::double precision
     from fate f;
@@ -911,6 +968,27 @@ begin
 end
 $$;
 comment on function wakeful.depart(wakeful.departure[], integer) is 'Put rows deleted from ready where they belong: ready again, scheduled, finished (CANCELLED), or dead with its alert';
+
+create function wakeful.verdicts(job_ids uuid[], tokens bigint[], lanes bigint[], positions bigint[])
+returns table (n integer, verdict text)
+language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+begin
+    -- No exists(): the planner may answer it from a hash of the whole table.
+    return query
+    select
+        i.n::integer,
+        coalesce(
+            (select 'mine' from wakeful.ready r where r.lane_id = i.lane_id and r.pos = i.pos and r.claim = i.claim),
+            (select case when r.moved_by = i.claim then 'PENDING' else 'lost' end from wakeful.ready r where r.job_id = i.job_id),
+            (select case when s.moved_by = i.claim then 'PENDING' else 'lost' end from wakeful.scheduled s where s.job_id = i.job_id),
+            (select case when f.moved_by = i.claim then f.status else 'lost' end from wakeful.finished f where f.job_id = i.job_id),
+            (select case when d.moved_by = i.claim then 'DEAD' else 'lost' end from wakeful.dead d where d.job_id = i.job_id),
+            'unknown')
+    from unnest(job_ids, tokens, lanes, positions) with ordinality as i (job_id, claim, lane_id, pos, n);
+end
+$$;
+comment on function wakeful.verdicts(uuid[], bigint[], bigint[], bigint[]) is 'What became of claimed jobs, by their number in the arrays: mine (the claim holds), PENDING, DONE, DEAD or CANCELLED (moved by this token), lost (another claim or none holds it) or unknown (no table has it)';
 
 create function wakeful.as_ready(waiting wakeful.scheduled) returns wakeful.ready
 language sql stable as $$
@@ -1591,9 +1669,10 @@ create view wakeful.jobs as
         from wakeful.dead d
         union all
         select
-            f.job_id, f.job_type, f.status, f.queue, f.priority, f.subject, f.payload, f.attempts, f.max_attempts, f.run_after,
-            f.dedupe_key, f.last_error, f.errors, f.result, f.degraded, f.tags, f.meta, f.run_no, f.handed_back, f.snoozed, f.lost,
-            f.instance_id, f.created_at, f.started_at, f.finished_at
+            f.job_id, f.job_type, f.status, f.queue, f.priority, f.subject, f.payload, f.attempts, f.max_attempts,
+            coalesce(f.run_after, f.created_at), f.dedupe_key, f.last_error, coalesce(f.errors, '[]'), f.result,
+            coalesce(f.degraded, '{}'), coalesce(f.tags, '{}'), coalesce(f.meta, '{}'), f.run_no, coalesce(f.handed_back, 0),
+            coalesce(f.snoozed, 0), coalesce(f.lost, 0), f.instance_id, f.created_at, f.started_at, f.finished_at
         from wakeful.finished f
     ) as j
     left join wakeful.job_type t on t.job_type = j.job_type
