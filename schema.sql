@@ -382,6 +382,8 @@ comment on column wakeful.lane_seen.priority is 'As in lane';
 comment on column wakeful.lane_seen.job_type is 'As in lane';
 comment on column wakeful.lane_seen.limit_key is 'As in lane';
 comment on column wakeful.lane_seen.suspect is 'As in lane';
+-- Serves enqueue() and enqueue_many(): is this lane noted already?
+create index lane_seen_lane_id on wakeful.lane_seen (lane_id);
 
 create table wakeful.job_type (
     job_type     text        not null,
@@ -612,26 +614,26 @@ comment on column wakeful.audit.detail is 'What else was said';
 -- Small functions that the others stand on
 -- ---------------------------------------------------------------------------------------------------------------
 
+create function wakeful.uuid7_with(random text) returns uuid
+language sql volatile parallel safe as $$
+    select (overlay(lpad(to_hex((date_part('epoch', clock_timestamp()) * 4096000)::bigint), 15, '0') placing '7' from 13 for 0)
+            || random)::uuid
+$$;
+comment on function wakeful.uuid7_with(text) is 'A UUIDv7 of the time, in 48 bits of milliseconds and 12 of their parts, and of 16 digits: the variant and what is random';
+
 create function wakeful.uuid7() returns uuid
 language sql volatile parallel safe as $$
-    select encode(
-        set_bit(set_bit(
-            overlay(uuid_send(gen_random_uuid())
-                    placing substring(int8send(floor(extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
-                    from 1 for 6),
-            52, 1), 53, 1),
-        'hex')::uuid
+    select wakeful.uuid7_with(substr(gen_random_uuid()::text, 20))
 $$;
-comment on function wakeful.uuid7() is 'A UUIDv7: 48 bits of milliseconds, the rest random (PostgreSQL has its own only from 18 on)';
+comment on function wakeful.uuid7() is 'A UUIDv7: 60 bits of time, the rest random (PostgreSQL has its own only from 18 on)';
 
+-- Stable, not immutable, as convert_to() is: only so can the planner put it in the place of its call.
 create function wakeful.lane_id(queue text, priority text, job_type text, limit_key text, suspect boolean) returns bigint
-language sql immutable parallel safe as $$
-    select ('x' || encode(substring(sha256(convert_to(
-        octet_length(queue) || ':' || queue || ',' ||
-        octet_length(priority) || ':' || priority || ',' ||
-        octet_length(job_type) || ':' || job_type || ',' ||
-        coalesce(octet_length(limit_key) || ':' || limit_key, '-') || ',' ||
-        case when suspect then 'suspect' else '' end, 'UTF8')) from 1 for 8), 'hex'))::bit(64)::bigint
+language sql stable parallel safe as $$
+    select ('x' || encode(substring(sha256(convert_to(format(
+        '%s:%s,%s:%s,%s:%s,%s,%s', octet_length(queue), queue, octet_length(priority), priority, octet_length(job_type), job_type,
+        coalesce(octet_length(limit_key) || ':' || limit_key, '-'), case when suspect then 'suspect' end),
+        'UTF8')) from 1 for 8), 'hex'))::bit(64)::bigint
 $$;
 comment on function wakeful.lane_id(text, text, text, text, boolean) is 'First 8 bytes of sha256 over the parts, each with its length: stable over versions and servers';
 
@@ -675,25 +677,37 @@ end
 $$;
 comment on function wakeful.redacted(jsonb, text[]) is 'The payload with the values at the secret paths replaced';
 
+create function wakeful.first_subject(payload jsonb, paths text[]) returns text
+language plpgsql immutable parallel safe as $$
+declare
+    path text;
+begin
+    foreach path in array paths loop
+        if jsonb_typeof(payload #> string_to_array(path, '.')) in ('string', 'number') then
+            return left(payload #>> string_to_array(path, '.'), 500);
+        end if;
+    end loop;
+    return null;
+end
+$$;
+comment on function wakeful.first_subject(jsonb, text[]) is 'The text or number at the first of the paths that holds one';
+
 create function wakeful.payload_subject(payload jsonb, subject_path text, fallback_paths text[]) returns text
-language sql immutable parallel safe as $$
-    select left(found.value, 500)
-    from unnest(case when subject_path is null then fallback_paths else array[subject_path] || fallback_paths end)
-         with ordinality as path (name, n)
-    cross join lateral (select payload #>> string_to_array(path.name, '.')) as found (value)
-    where jsonb_typeof(payload #> string_to_array(path.name, '.')) in ('string', 'number')
-    order by path.n
-    limit 1
+language sql stable parallel safe as $$
+    select case
+        when payload ?| fallback_paths or subject_path is not null or fallback_paths::text like '%.%' then
+            wakeful.first_subject(payload, subject_path || fallback_paths)
+    end
 $$;
 comment on function wakeful.payload_subject(jsonb, text, text[]) is 'The subject of a job: at the path of its type, else at the first of the fallback paths that holds a text or a number';
 
 create function wakeful.notify_lanes(lanes bigint[]) returns void
-language sql volatile as $$
-    select pg_notify('wakeful', s.lane_id::text)
+language plpgsql as $$
+begin
+    perform pg_notify('wakeful', s.lane_id::text)
     from (select distinct u.lane_id from unnest(lanes) as u (lane_id)) as s
-    where not exists (
-        select from wakeful.lane l
-        where l.lane_id = s.lane_id and l.hot_until > clock_timestamp())
+    where coalesce((select l.hot_until from wakeful.lane l where l.lane_id = s.lane_id) <= clock_timestamp(), true);
+end
 $$;
 comment on function wakeful.notify_lanes(bigint[]) is 'Wake the daemons for these lanes, except for hot ones, which are polled: NOTIFY takes a lock on the whole database at commit';
 
@@ -706,7 +720,7 @@ language sql immutable parallel safe as $$
         when value = '' then
             row ('WK001', what || ' is empty', 'Give a name, or leave the option out.')::wakeful.fault
         when octet_length(value) > limit_bytes then
-            row ('WK001', what || ' is ' || octet_length(value) || ' bytes long; the limit is ' || limit_bytes,
+            row ('WK001', what || ' is ' || octet_length(value)::text || ' bytes long; the limit is ' || limit_bytes::text,
                  'Shorten it; long text belongs in the payload.')::wakeful.fault
         when value ~ '[[:cntrl:]]' then
             row ('WK001', what || ' contains a control character', 'Remove line breaks, tabs and the like.')::wakeful.fault
@@ -719,6 +733,8 @@ create function wakeful.option_fault(
     max_attempts integer, deadline interval, tags text[], meta jsonb, group_key text, limit_key text, payload_limit integer
 ) returns wakeful.fault
 language plpgsql stable parallel safe as $$
+declare
+    names text := concat_ws('', job_type, queue, subject, dedupe_key, group_key, limit_key);
 begin
     if job_type is null then
         return row ('WK001', 'job_type is null', 'Name the job type: wakeful.enqueue(''COLLECT'', ...).')::wakeful.fault;
@@ -728,28 +744,35 @@ begin
     elsif octet_length(payload::text) > payload_limit then
         return row ('WK003', 'payload is ' || octet_length(payload::text) || ' bytes of JSON; the limit is ' || payload_limit,
                 'Store the data elsewhere and put a reference into the payload.')::wakeful.fault;
-    elsif priority is not null and priority not in ('interactive', 'normal', 'batch') then
+    elsif num_nonnulls(priority, run_after, max_attempts, deadline, tags, meta) = 0 then
+        null;  -- Each condition that is looked at costs, and most calls give none of these.
+    elsif priority not in ('interactive', 'normal', 'batch') then
         return row ('WK004', 'unknown priority "' || left(priority, 100) || '"', 'Use interactive, normal or batch.')::wakeful.fault;
-    elsif run_after is not null and (not isfinite(run_after) or run_after > now() + interval '10 years') then
+    elsif not isfinite(run_after) or run_after > now() + interval '10 years' then
         return row ('WK005', 'run_after is ' || run_after || ', which is not within ten years',
                 'Give a time within ten years; a past time means now.')::wakeful.fault;
-    elsif max_attempts is not null and max_attempts not between 1 and 1000 then
+    elsif max_attempts not between 1 and 1000 then
         return row ('WK006', 'max_attempts is ' || max_attempts, 'Use 1 to 1000.')::wakeful.fault;
-    elsif deadline is not null and (extract(epoch from deadline) <= 0 or extract(epoch from deadline) > 2592000) then
+    elsif extract(epoch from deadline) <= 0 or extract(epoch from deadline) > 2592000 then
         return row ('WK007', 'deadline is ' || deadline, 'Give the longest time one attempt may run: more than 0, at most 30 days.')::wakeful.fault;
-    elsif tags is not null and (array_ndims(tags) > 1 or cardinality(tags) > 20 or array_position(tags, null) is not null
-                                or octet_length(array_to_string(tags, '')) > 2000) then
+    elsif array_ndims(tags) > 1 or cardinality(tags) > 20 or array_position(tags, null) is not null
+          or octet_length(array_to_string(tags, '')) > 2000 then
         return row ('WK008', 'tags are more than 20, or longer than 2000 bytes together, or nested, or contain null', 'Use a few short labels.')::wakeful.fault;
-    elsif meta is not null and (jsonb_typeof(meta) <> 'object' or octet_length(meta::text) > 16384) then
+    elsif jsonb_typeof(meta) <> 'object' or octet_length(meta::text) > 16384 then
         return row ('WK008', 'meta is not a JSON object of at most 16384 bytes', 'Keep data in the payload; meta is for a traceparent and the like.')::wakeful.fault;
     end if;
-    return coalesce(
-        wakeful.name_fault('job_type', job_type, 200),
-        wakeful.name_fault('queue', queue, 200),
-        wakeful.name_fault('subject', subject, 1000),
-        wakeful.name_fault('dedupe_key', dedupe_key, 1000),
-        wakeful.name_fault('group', group_key, 200),
-        wakeful.name_fault('limit_key', limit_key, 200));
+    -- All names at once; which of them is at fault is asked only if one may be.
+    if octet_length(names) > 200 or names ~ '[[:cntrl:]]'
+       or '' = any (array[job_type, queue, subject, dedupe_key, group_key, limit_key]) then
+        return coalesce(
+            wakeful.name_fault('job_type', job_type, 200),
+            wakeful.name_fault('queue', queue, 200),
+            wakeful.name_fault('subject', subject, 1000),
+            wakeful.name_fault('dedupe_key', dedupe_key, 1000),
+            wakeful.name_fault('group', group_key, 200),
+            wakeful.name_fault('limit_key', limit_key, 200));
+    end if;
+    return null;
 end
 $$;
 comment on function wakeful.option_fault(text, jsonb, text, text, text, text, timestamptz, integer, interval, text[], jsonb, text, text, integer)
@@ -1016,22 +1039,24 @@ create function wakeful.enqueue(
     limit_key    text        default null,
     notify       boolean     default true
 ) returns table (job_id uuid, created boolean)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-    declared  record;
-    fault     wakeful.fault;
-    new_id    uuid := wakeful.uuid7();
-    holder    uuid;
-    lane      bigint;
-    hot_until timestamptz;
-    due       boolean;
-    tries     integer := 0;
+    declared    record;
+    fault       wakeful.fault;
+    holder      uuid;
+    lane        bigint;
+    hot_until   timestamptz;
+    due         boolean;
+    tries       integer := 0;
+    transaction xid8;
 begin
-    select t.*, i.payload_limit, i.subject_paths
+    select t.queue, t.priority, t.max_attempts, t.deadline, t.limit_key, t.subject_path, i.payload_limit, i.subject_paths
     into declared
     from wakeful.installation i
-    left join wakeful.job_type t on t.job_type = enqueue.job_type;
+    left join wakeful.job_type t on t.job_type = enqueue.job_type
+    where i.only_one;
 
     fault := wakeful.option_fault(
         enqueue.job_type, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.subject, enqueue.dedupe_key,
@@ -1041,20 +1066,22 @@ begin
         perform wakeful.refuse(fault);
     end if;
 
+    job_id    := wakeful.uuid7();
     queue     := coalesce(enqueue.queue, declared.queue, 'default');
     priority  := coalesce(enqueue.priority, declared.priority, 'normal');
     limit_key := coalesce(enqueue.limit_key, declared.limit_key);
     subject   := coalesce(enqueue.subject, wakeful.payload_subject(enqueue.payload, declared.subject_path, declared.subject_paths));
-    due       := coalesce(enqueue.run_after <= clock_timestamp(), true);
     lane      := wakeful.lane_id(enqueue.queue, enqueue.priority, enqueue.job_type, enqueue.limit_key, false);
 
     -- A taken key waits for the transaction that takes or frees it; if that one is gone, the key is ours.
     while enqueue.dedupe_key is not null loop
-        insert into wakeful.dedupe (key, job_id) values (enqueue.dedupe_key, new_id) on conflict do nothing;
+        insert into wakeful.dedupe (key, job_id) values (enqueue.dedupe_key, enqueue.job_id) on conflict do nothing;
         exit when found;
         select k.job_id into holder from wakeful.dedupe k where k.key = enqueue.dedupe_key;
         if found then
-            return query select holder, false;
+            job_id  := holder;
+            created := false;
+            return next;
             return;
         end if;
         tries := tries + 1;
@@ -1064,55 +1091,69 @@ begin
         end if;
     end loop;
 
+    due := coalesce(enqueue.run_after <= clock_timestamp(), true);
     -- The transaction has its id before it takes a position: what the settled low water stands on.
-    perform pg_current_xact_id();
+    transaction := pg_current_xact_id();
     if due then
         insert into wakeful.ready (
             lane_id, pos, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
             group_key, limit_key, run_after, created_at)
         values (
-            lane, nextval('wakeful.position'), new_id, enqueue.job_type, enqueue.queue, enqueue.priority, enqueue.subject,
+            lane, nextval('wakeful.position'), enqueue.job_id, enqueue.job_type, enqueue.queue, enqueue.priority, enqueue.subject,
             enqueue.dedupe_key, enqueue.payload, coalesce(enqueue.max_attempts, declared.max_attempts, 5),
             coalesce(enqueue.deadline, declared.deadline, interval '1 hour'), coalesce(enqueue.tags, '{}'),
-            coalesce(enqueue.meta, '{}'), enqueue."group", enqueue.limit_key, clock_timestamp(), clock_timestamp());
+            coalesce(enqueue.meta, '{}'), enqueue."group", enqueue.limit_key, clock_timestamp(), clock_timestamp())
+        returning (select l.hot_until from wakeful.lane l where l.lane_id = lane) into hot_until;
     else
         insert into wakeful.scheduled (
             lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
             group_key, limit_key, run_after, created_at)
         values (
-            lane, new_id, enqueue.job_type, enqueue.queue, enqueue.priority, enqueue.subject,
+            lane, enqueue.job_id, enqueue.job_type, enqueue.queue, enqueue.priority, enqueue.subject,
             enqueue.dedupe_key, enqueue.payload, coalesce(enqueue.max_attempts, declared.max_attempts, 5),
             coalesce(enqueue.deadline, declared.deadline, interval '1 hour'), coalesce(enqueue.tags, '{}'),
-            coalesce(enqueue.meta, '{}'), enqueue."group", enqueue.limit_key, enqueue.run_after, clock_timestamp());
+            coalesce(enqueue.meta, '{}'), enqueue."group", enqueue.limit_key, enqueue.run_after, clock_timestamp())
+        returning (select l.hot_until from wakeful.lane l where l.lane_id = lane) into hot_until;
     end if;
 
-    select l.hot_until into hot_until from wakeful.lane l where l.lane_id = lane;
-    if not found then
+    if hot_until is null then
         insert into wakeful.lane_seen (lane_id, queue, priority, job_type, limit_key, suspect)
-        values (lane, enqueue.queue, enqueue.priority, enqueue.job_type, enqueue.limit_key, false);
+        select lane, enqueue.queue, enqueue.priority, enqueue.job_type, enqueue.limit_key, false
+        where not exists (select from wakeful.lane_seen s where s.lane_id = lane);
     end if;
     -- A hot lane is polled, so its notification is saved; a job due later must arm a timer, hot or not, and names no lane.
     if notify and (case when due then coalesce(hot_until <= clock_timestamp(), true)
                         else enqueue.run_after < clock_timestamp() + interval '1 minute' end) then
         perform pg_notify('wakeful', case when due then lane::text else '' end);
     end if;
-    return query select new_id, true;
+    created := true;
+    return next;
 end
 $$;
 comment on function wakeful.enqueue(text, jsonb, text, text, text, text, timestamptz, integer, interval, text[], jsonb, text, text, boolean)
     is 'Enqueue a job in the caller''s own transaction. Gives its id and whether it was created; with an active dedupe_key nothing is created and the active job is named';
 
-create function wakeful.interval_of(value text) returns interval
-language plpgsql immutable as $$
+create function wakeful.readable_interval(value text) returns interval
+language plpgsql stable as $$
 begin
     return case when value ~ '^[0-9.]+$' then make_interval(secs => value::double precision) else value::interval end;
 exception when data_exception then
     return '-1 second';
 end
 $$;
+comment on function wakeful.readable_interval(text) is 'An interval from text, or from a number of seconds; a negative one where it can''t be read. Looks, at the price of a subtransaction';
+
+create function wakeful.interval_of(value text) returns interval
+language sql stable as $$
+    select case
+        when value ~ '^[0-9]{1,9}([.][0-9]{1,9})?$' then make_interval(secs => value::double precision)
+        when value ~ '^[0-9]{1,6} (second|minute|hour|day)s?$' then value::interval
+        when value is not null then wakeful.readable_interval(value)
+    end
+$$;
 comment on function wakeful.interval_of(text) is 'An interval from text, or from a number of seconds; a negative one where it can''t be read';
 
-create function wakeful.timestamp_of(value text) returns timestamptz
+create function wakeful.readable_timestamp(value text) returns timestamptz
 language plpgsql stable as $$
 begin
     return value::timestamptz;
@@ -1120,79 +1161,102 @@ exception when data_exception then
     return 'infinity';
 end
 $$;
+comment on function wakeful.readable_timestamp(text) is 'A time from text; infinity where it can''t be read. Looks, at the price of a subtransaction';
+
+create function wakeful.timestamp_of(value text) returns timestamptz
+language sql stable as $$
+    select case
+        when value ~ ('^20[0-9]{2}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)'
+                      '[T ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])$') then
+            value::timestamptz
+        when value is not null then wakeful.readable_timestamp(value)
+    end
+$$;
 comment on function wakeful.timestamp_of(text) is 'A time from text; infinity where it can''t be read';
 
 create type wakeful.batch_item as (
-    ordinal integer, new_id uuid, given jsonb, fault wakeful.fault, job_type text, payload jsonb, queue text, priority text,
-    subject text, dedupe_key text, run_after timestamptz, max_attempts integer, deadline interval, tags text[], meta jsonb,
-    group_key text, limit_key text, lane_id bigint
+    ordinal integer, fault wakeful.fault, job_type text, payload jsonb, queue text, priority text, subject text, dedupe_key text,
+    run_after timestamptz, max_attempts integer, deadline interval, tags text[], meta jsonb, group_key text, limit_key text,
+    lane_id bigint
 );
 comment on type wakeful.batch_item is 'One element of enqueue_many(), read and checked';
 
 create function wakeful.batch_items(jobs jsonb) returns setof wakeful.batch_item
 language sql stable as $$
-    select
-        r.ordinal, wakeful.uuid7(), r.given,
-        case
-            when jsonb_typeof(r.given) <> 'object' then
-                row ('WK002', 'the element is a JSON ' || jsonb_typeof(r.given) || ', not an object', 'Give {"job_type": ..., "payload": {...}}.')::wakeful.fault
-            when r.given - r.known <> '{}' then
-                row ('WK009', 'unknown option ' || left((select string_agg(k, ', ') from jsonb_object_keys(r.given - r.known) as k), 200), 'Known are: ' || array_to_string(r.known, ', ') || '.')::wakeful.fault
-            when r.max_attempts !~ '^[0-9]{1,9}$' then
-                row ('WK006', 'max_attempts is not a whole number', 'Use 1 to 1000.')::wakeful.fault
-            when wakeful.timestamp_of(r.run_after) = 'infinity' then
-                row ('WK005', 'run_after is "' || left(r.run_after, 100) || '", which is not a time within ten years', 'Give a time with its zone, such as 2026-01-31T12:00:00Z; a past time means now.')::wakeful.fault
-            when wakeful.interval_of(r.deadline) <= interval '0' then
-                row ('WK007', 'deadline is "' || left(r.deadline, 100) || '"', 'Give the longest time one attempt may run, such as "10 minutes", or 600 for seconds: more than 0, at most 30 days.')::wakeful.fault
-            when jsonb_typeof(r.tags) <> 'array' then
-                row ('WK008', 'tags is not an array', 'Use a few short labels: ["a", "b"].')::wakeful.fault
-            else wakeful.option_fault(
-                r.job_type, r.payload, r.queue, r.priority, r.subject, r.dedupe_key, wakeful.timestamp_of(r.run_after),
-                r.max_attempts::integer, wakeful.interval_of(r.deadline), array(select jsonb_array_elements_text(r.tags)), r.meta,
-                r."group", r.limit_key, r.payload_limit)
-        end,
-        r.job_type, r.payload, r.lane_queue, r.lane_priority,
-        coalesce(r.subject, wakeful.payload_subject(r.payload, r.subject_path, r.subject_paths)),
-        r.dedupe_key, wakeful.timestamp_of(r.run_after),
-        case when r.max_attempts ~ '^[0-9]{1,9}$' then r.max_attempts::integer else r.default_attempts end,
-        coalesce(wakeful.interval_of(r.deadline), r.default_deadline),
-        case when jsonb_typeof(r.tags) = 'array' then array(select jsonb_array_elements_text(r.tags)) else '{}' end,
-        coalesce(r.meta, '{}'), r."group", r.lane_limit_key,
-        wakeful.lane_id(r.lane_queue, r.lane_priority, r.job_type, r.lane_limit_key, false)
-    from (
+    with given as materialized (
         select
-            e.n::integer as ordinal, e.value as given, x.job_type, case when e.value ? 'payload' then x.payload else '{}' end as payload, x.queue, x.priority,
-            x.subject, x.dedupe_key, x.run_after, x.max_attempts, x.deadline, x.tags, x.meta, x."group", x.limit_key,
-            coalesce(x.queue, t.queue, 'default') as lane_queue,
-            coalesce(x.priority, t.priority, 'normal') as lane_priority,
-            coalesce(x.limit_key, t.limit_key) as lane_limit_key,
-            coalesce(t.max_attempts, 5) as default_attempts, coalesce(t.deadline, interval '1 hour') as default_deadline,
-            t.subject_path, i.subject_paths, i.payload_limit,
-            '{job_type,payload,queue,priority,subject,dedupe_key,run_after,max_attempts,deadline,tags,meta,group,limit_key}'::text[] as known
+            e.n::integer as ordinal, e.value as element, x.*, case when e.value ? 'payload' then x.payload else '{}' end as data,
+            wakeful.timestamp_of(x.run_after) as not_before, wakeful.interval_of(x.deadline) as longest
         from jsonb_array_elements(jobs) with ordinality as e (value, n)
-        cross join wakeful.installation i
         cross join lateral jsonb_to_record(case jsonb_typeof(e.value) when 'object' then e.value else '{}' end) as x (
             job_type text, payload jsonb, queue text, priority text, subject text, dedupe_key text, run_after text,
             max_attempts text, deadline text, tags jsonb, meta jsonb, "group" text, limit_key text)
-        left join wakeful.job_type t on t.job_type = x.job_type
-    ) as r
+    ),
+    -- Batches are of few kinds: defaults are looked up, and the lane is computed, once for each. No name is '', so it stands for null.
+    kind as materialized (
+        select k.*, wakeful.lane_id(k.lane_queue, k.lane_priority, k.job_type, k.lane_limit_key, false) as lane_id
+        from (
+            select
+                d.*, coalesce(nullif(d.queue, ''), t.queue, 'default') as lane_queue,
+                coalesce(nullif(d.priority, ''), t.priority, 'normal') as lane_priority,
+                coalesce(nullif(d.limit_key, ''), t.limit_key) as lane_limit_key,
+                coalesce(t.max_attempts, 5) as max_attempts, coalesce(t.deadline, interval '1 hour') as deadline,
+                t.subject_path, i.subject_paths, i.payload_limit,
+                '{job_type,payload,queue,priority,subject,dedupe_key,run_after,max_attempts,deadline,tags,meta,group,limit_key}'::text[] as known
+            from (
+                select distinct coalesce(g.job_type, '') as job_type, coalesce(g.queue, '') as queue,
+                       coalesce(g.priority, '') as priority, coalesce(g.limit_key, '') as limit_key
+                from given g
+            ) as d
+            cross join wakeful.installation i
+            left join wakeful.job_type t on t.job_type = d.job_type
+            where i.only_one
+        ) as k
+    )
+    select
+        g.ordinal,
+        case
+            when jsonb_typeof(g.element) <> 'object' then
+                row ('WK002', 'the element is a JSON ' || jsonb_typeof(g.element) || ', not an object', 'Give {"job_type": ..., "payload": {...}}.')::wakeful.fault
+            when g.element - k.known <> '{}' then
+                row ('WK009', 'unknown option ' || left((select string_agg(o, ', ') from jsonb_object_keys(g.element - k.known) as o), 200), 'Known are: ' || array_to_string(k.known, ', ') || '.')::wakeful.fault
+            when g.max_attempts !~ '^[0-9]{1,9}$' then
+                row ('WK006', 'max_attempts is not a whole number', 'Use 1 to 1000.')::wakeful.fault
+            when g.not_before = 'infinity' then
+                row ('WK005', 'run_after is "' || left(g.run_after, 100) || '", which is not a time within ten years', 'Give a time with its zone, such as 2026-01-31T12:00:00Z; a past time means now.')::wakeful.fault
+            when g.longest <= interval '0' then
+                row ('WK007', 'deadline is "' || left(g.deadline, 100) || '"', 'Give the longest time one attempt may run, such as "10 minutes", or 600 for seconds: more than 0, at most 30 days.')::wakeful.fault
+            when jsonb_typeof(g.tags) <> 'array' then
+                row ('WK008', 'tags is not an array', 'Use a few short labels: ["a", "b"].')::wakeful.fault
+            else wakeful.option_fault(
+                g.job_type, g.data, g.queue, g.priority, g.subject, g.dedupe_key, g.not_before, g.max_attempts::integer, g.longest,
+                case when g.tags is not null then array(select jsonb_array_elements_text(g.tags)) end, g.meta, g."group", g.limit_key,
+                k.payload_limit)
+        end,
+        g.job_type, g.data, k.lane_queue, k.lane_priority,
+        coalesce(g.subject, wakeful.payload_subject(g.data, k.subject_path, k.subject_paths)),
+        g.dedupe_key, g.not_before,
+        case when g.max_attempts ~ '^[0-9]{1,9}$' then g.max_attempts::integer else k.max_attempts end,
+        coalesce(g.longest, k.deadline),
+        case when jsonb_typeof(g.tags) = 'array' then array(select jsonb_array_elements_text(g.tags)) else '{}' end,
+        coalesce(g.meta, '{}'), g."group", k.lane_limit_key, k.lane_id
+    from given g
+    left join kind k
+        on k.job_type = coalesce(g.job_type, '') and k.queue = coalesce(g.queue, '')
+       and k.priority = coalesce(g.priority, '') and k.limit_key = coalesce(g.limit_key, '')
 $$;
 comment on function wakeful.batch_items(jsonb) is 'The elements of enqueue_many(), each read and checked by itself';
 
-create type wakeful.batch_result as (
-    ordinal integer, job_id uuid, created boolean, sqlstate text, message text, hint text
-);
-comment on type wakeful.batch_result is 'What became of one element of enqueue_many()';
-
 create function wakeful.enqueue_many(jobs jsonb, notify boolean default true)
 returns table (ordinal integer, job_id uuid, created boolean, sqlstate text, message text, hint text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-    items      wakeful.batch_item[];
-    settled    wakeful.batch_result[];
-    unresolved wakeful.batch_item;
-    taken      record;
+    random      bytea := uuid_send(gen_random_uuid());
+    settled     record;
+    unsettled   wakeful.batch_item;
+    transaction xid8;
 begin
     if jobs is null or jsonb_typeof(jobs) <> 'array' then
         perform wakeful.refuse(row ('WK002', 'jobs is not a JSON array',
@@ -1202,89 +1266,109 @@ begin
                                     'Call it once for each 50000.')::wakeful.fault);
     end if;
     -- The transaction has its id before it takes a position; keys are taken in order, so that two bulk calls can't deadlock.
-    perform pg_current_xact_id();
-    items := array(select i from wakeful.batch_items(jobs) as i);
+    transaction := pg_current_xact_id();
 
     with item as materialized (
-        select i.*, row_number() over (partition by i.dedupe_key, i.fault is null order by i.ordinal) = 1 as first_of_key
-        from unnest(items) as i
+        -- One random number for the batch: the system gives them too slowly for one a job.
+        select
+            i.*, (i.fault).sqlstate is null as sound, case when (i.fault).sqlstate is null then i.dedupe_key end as key,
+            wakeful.uuid7_with('8' || left(encode(sha256(random || int4send(i.ordinal)), 'hex'), 15)) as new_id
+        from wakeful.batch_items(jobs) as i
     ),
     taken as (
         insert into wakeful.dedupe as k (key, job_id)
-        select i.dedupe_key, i.new_id
+        select distinct on (i.key) i.key, i.new_id
         from item i
-        where i.fault is null and i.dedupe_key is not null and i.first_of_key
-        order by i.dedupe_key
+        where i.key is not null
+        order by i.key, i.ordinal
         on conflict do nothing
         returning k.key, k.job_id
     ),
-    accepted as materialized (
-        select i.*, coalesce(i.run_after <= clock_timestamp(), true) as due
+    decided as materialized (
+        select
+            i.*, t.job_id as taken_id, i.sound and coalesce(t.job_id = i.new_id, i.key is null) as accepted,
+            coalesce(i.run_after <= clock_timestamp(), true) as due
         from item i
-        where i.fault is null
-          and (i.dedupe_key is null or exists (select from taken t where t.job_id = i.new_id))
+        left join taken t on t.key = i.key
     ),
     due_now as (
         insert into wakeful.ready (
             lane_id, pos, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
             group_key, limit_key, run_after, created_at)
         select
-            a.lane_id, nextval('wakeful.position'), a.new_id, a.job_type, a.queue, a.priority, a.subject, a.dedupe_key, a.payload,
-            a.max_attempts, a.deadline, a.tags, a.meta, a.group_key, a.limit_key, clock_timestamp(), clock_timestamp()
-        from accepted a
-        where a.due
-        order by a.ordinal
+            d.lane_id, nextval('wakeful.position'), d.new_id, d.job_type, d.queue, d.priority, d.subject, d.dedupe_key, d.payload,
+            d.max_attempts, d.deadline, d.tags, d.meta, d.group_key, d.limit_key, clock_timestamp(), clock_timestamp()
+        from decided d
+        where d.accepted and d.due
+        order by d.ordinal
     ),
     due_later as (
         insert into wakeful.scheduled (
             lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
             group_key, limit_key, run_after, created_at)
         select
-            a.lane_id, a.new_id, a.job_type, a.queue, a.priority, a.subject, a.dedupe_key, a.payload, a.max_attempts,
-            a.deadline, a.tags, a.meta, a.group_key, a.limit_key, a.run_after, clock_timestamp()
-        from accepted a
-        where not a.due
+            d.lane_id, d.new_id, d.job_type, d.queue, d.priority, d.subject, d.dedupe_key, d.payload, d.max_attempts,
+            d.deadline, d.tags, d.meta, d.group_key, d.limit_key, d.run_after, clock_timestamp()
+        from decided d
+        where d.accepted and not d.due
+    ),
+    lane as materialized (
+        select d.lane_id, d.queue, d.priority, d.job_type, d.limit_key, bool_or(d.due) as due
+        from decided d
+        where d.accepted
+        group by d.lane_id, d.queue, d.priority, d.job_type, d.limit_key
     ),
     seen as (
         insert into wakeful.lane_seen (lane_id, queue, priority, job_type, limit_key, suspect)
-        select distinct a.lane_id, a.queue, a.priority, a.job_type, a.limit_key, false
-        from accepted a
-        where not exists (select from wakeful.lane l where l.lane_id = a.lane_id)
+        select n.lane_id, n.queue, n.priority, n.job_type, n.limit_key, false
+        from lane n
+        where (select l.lane_id from wakeful.lane l where l.lane_id = n.lane_id) is null
+          and (select s.lane_id from wakeful.lane_seen s where s.lane_id = n.lane_id limit 1) is null
     )
-    select array_agg(row (
-        i.ordinal, coalesce(a.new_id, t.job_id, k.job_id), a.new_id is not null,
-        (i.fault).sqlstate, (i.fault).message, (i.fault).hint)::wakeful.batch_result)
+    select
+        array_agg(a.job_id) as job_ids, array_agg(a.accepted) as accepted, array_agg(a.fault) as faults,
+        count(*) filter (where a.sound and a.job_id is null) as unsettled,
+        bool_or(a.accepted and not a.due and a.run_after < clock_timestamp() + interval '1 minute') as soon,
+        (select array_agg(l.lane_id) from lane l where l.due) as lanes
     into settled
-    from item i
-    left join accepted a on a.ordinal = i.ordinal
-    left join taken t on a.new_id is null and i.fault is null and t.key = i.dedupe_key
-    left join wakeful.dedupe k on a.new_id is null and i.fault is null and k.key = i.dedupe_key
-    where i.fault is not null or a.new_id is not null or t.job_id is not null or k.job_id is not null;
+    from (
+        select
+            d.*, case when d.accepted then d.new_id
+                      when d.key is not null then coalesce(d.taken_id, (select k.job_id from wakeful.dedupe k where k.key = d.key))
+                 end as job_id
+        from decided d
+        order by d.ordinal
+    ) as a;
 
     -- A key whose holder came or went while the statement above ran: settle each by itself.
-    for unresolved in
-        select i.*
-        from unnest(items) as i
-        where not exists (select from unnest(settled) as s where s.ordinal = i.ordinal)
-        order by i.dedupe_key, i.ordinal
-    loop
-        select e.job_id, e.created
-        into taken
-        from wakeful.enqueue(
-            unresolved.job_type, unresolved.payload, unresolved.queue, unresolved.priority, unresolved.subject,
-            unresolved.dedupe_key, unresolved.run_after, unresolved.max_attempts, unresolved.deadline, unresolved.tags,
-            unresolved.meta, unresolved.group_key, unresolved.limit_key, notify) as e;
-        settled := settled || row (unresolved.ordinal, taken.job_id, taken.created, null, null, null)::wakeful.batch_result;
-    end loop;
+    if settled.unsettled > 0 then
+        for unsettled in
+            select i.*
+            from wakeful.batch_items(jobs) as i
+            where i.fault is null and settled.job_ids[i.ordinal] is null
+            order by i.dedupe_key, i.ordinal
+        loop
+            select e.job_id, e.created
+            into job_id, created
+            from wakeful.enqueue(
+                unsettled.job_type, unsettled.payload, unsettled.queue, unsettled.priority, unsettled.subject,
+                unsettled.dedupe_key, unsettled.run_after, unsettled.max_attempts, unsettled.deadline, unsettled.tags,
+                unsettled.meta, unsettled.group_key, unsettled.limit_key, notify) as e;
+            settled.job_ids[unsettled.ordinal]  := job_id;
+            settled.accepted[unsettled.ordinal] := created;
+        end loop;
+    end if;
 
     if notify then
-        perform wakeful.notify_lanes(array(
-            select distinct i.lane_id from unnest(items) as i where i.fault is null and coalesce(i.run_after <= clock_timestamp(), true)));
-        perform pg_notify('wakeful', '')
-        where exists (select from unnest(items) as i
-                      where i.fault is null and i.run_after > clock_timestamp() and i.run_after < clock_timestamp() + interval '1 minute');
+        perform wakeful.notify_lanes(settled.lanes);
+        if settled.soon then
+            perform pg_notify('wakeful', '');
+        end if;
     end if;
-    return query select s.* from unnest(settled) as s order by s.ordinal;
+    return query
+    select a.n::integer, a.job_id, a.created, a.sqlstate, a.message, a.hint
+    from unnest(settled.job_ids, settled.accepted, settled.faults) with ordinality
+         as a (job_id, created, sqlstate, message, hint, n);
 end
 $$;
 comment on function wakeful.enqueue_many(jsonb, boolean) is 'Enqueue an array of {"job_type", "payload", ...} in the caller''s transaction. One row for each element, by ordinal (from 1): created, or the active job with its dedupe_key, or what is wrong with it (sqlstate, message, hint); a bad element stops no other';

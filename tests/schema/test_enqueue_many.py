@@ -138,6 +138,60 @@ async def test_null_options_are_left_out_and_a_missing_payload_is_empty(sql: Con
     assert tuple(row) == ("default", 5, [], "{}", "{}")
 
 
+async def test_an_empty_name_is_not_one_left_out_also_among_others_of_its_kind(sql: Connection) -> None:
+    answers = await enqueue_many(
+        sql,
+        [
+            {"job_type": "T"},
+            {"job_type": "T", "queue": ""},
+            {"job_type": "T", "limit_key": ""},
+            {"job_type": "T", "priority": ""},
+            {"job_type": ""},
+            {"queue": ""},
+            {"job_type": "T", "queue": "default", "priority": "normal"},
+        ],
+    )
+
+    assert [answer["ordinal"] for answer in answers] == [1, 2, 3, 4, 5, 6, 7]
+    assert [answer["sqlstate"] for answer in answers] == [None, "WK001", "WK001", "WK004", "WK001", "WK001", None]
+    lanes = await sql.fetch("select distinct lane_id, queue, priority, limit_key from wakeful.ready")
+    assert [tuple(row)[1:] for row in lanes] == [("default", "normal", None)]
+
+
+async def test_kinds_of_jobs_in_one_call_keep_their_own_defaults(sql: Connection) -> None:
+    await declare(sql, "A", queue="a", priority="batch", max_attempts=2, subject_path="x.y", limit_key="l")
+    await declare(sql, "B", queue="b", priority="interactive", max_attempts=3)
+    payload = {"x": {"y": "deep"}, "subject": "flat"}
+
+    await enqueue_many(
+        sql,
+        [
+            {"job_type": name, "payload": payload, **options}
+            for name in ("A", "B", "C")
+            for options in ({}, {"queue": "q"}, {"priority": "normal", "limit_key": "m"})
+        ],
+    )
+
+    rows = await sql.fetch("select * from wakeful.ready order by pos")
+    assert [
+        (row["job_type"], row["queue"], row["priority"], row["limit_key"], row["max_attempts"], row["subject"])
+        for row in rows
+    ] == [
+        ("A", "a", "batch", "l", 2, "deep"),
+        ("A", "q", "batch", "l", 2, "deep"),
+        ("A", "a", "normal", "m", 2, "deep"),
+        ("B", "b", "interactive", None, 3, "flat"),
+        ("B", "q", "interactive", None, 3, "flat"),
+        ("B", "b", "normal", "m", 3, "flat"),
+        ("C", "default", "normal", None, 5, "flat"),
+        ("C", "q", "normal", None, 5, "flat"),
+        ("C", "default", "normal", "m", 5, "flat"),
+    ]
+    for row in rows:
+        parts = (row["queue"], row["priority"], row["job_type"], row["limit_key"])
+        assert row["lane_id"] == await sql.fetchval("select wakeful.lane_id($1, $2, $3, $4, false)", *parts)
+
+
 FAULTS = [
     ("1", "WK002", "the element is a JSON number, not an object", "job_type"),
     ("null", "WK002", "the element is a JSON null", "job_type"),

@@ -72,8 +72,8 @@ async def test_functions_with_the_owners_rights_fix_their_search_path(sql: Conne
     )
 
     assert len(rows) >= 14
-    assert {row["name"]: row["proconfig"] for row in rows} == {
-        row["name"]: ["search_path=pg_catalog, pg_temp"] for row in rows
+    assert {row["name"]: row["proconfig"][0] for row in rows} == {
+        row["name"]: "search_path=pg_catalog, pg_temp" for row in rows
     }
 
 

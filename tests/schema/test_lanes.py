@@ -63,6 +63,26 @@ async def test_an_unfolded_lane_is_noted_with_its_parts(sql: Connection) -> None
         assert await sql.fetchval("select count(*) from wakeful.ready where lane_id = $1", row["lane_id"]) > 0
 
 
+async def test_a_new_lane_is_noted_once_however_many_jobs_it_gets(sql: Connection) -> None:
+    two = (
+        """select * from wakeful.enqueue_many('[{"job_type": "T"}, {"job_type": "T"}, {"job_type": "U"}]')"""
+    )
+    async with sql.transaction():
+        for _ in range(2):
+            await enqueue(sql, "T")
+            await sql.fetch(two)
+        savepoint = sql.transaction()
+        await savepoint.start()
+        await enqueue(sql, "V")
+        await savepoint.rollback()
+        await enqueue(sql, "V")
+    await enqueue(sql, "T")
+    await sql.fetch(two)
+
+    seen = [row[0] for row in await sql.fetch("select job_type from wakeful.lane_seen order by job_type")]
+    assert seen == ["T", "U", "V"]
+
+
 async def test_positions_are_taken_after_the_transaction_has_its_id(sql: Connection) -> None:
     """What the settled low water stands on (I7): who takes a position is seen as running by anyone who looks later."""
     for call in (

@@ -84,6 +84,10 @@ async def test_a_transaction_that_takes_long_does_not_make_a_time_late(sql: Conn
     ("text", "interval"),
     [
         ("90", "90 seconds"),
+        ("999999999.000000001", "999999999 seconds"),
+        ("1 day", "1 day"),
+        ("999999 hours", "999999 hours"),
+        ("9 days ago", "-9 days"),
         ("0.25", "250 milliseconds"),
         ("10 minutes", "10 minutes"),
         ("PT1H", "1 hour"),
@@ -95,6 +99,32 @@ async def test_a_transaction_that_takes_long_does_not_make_a_time_late(sql: Conn
 )
 async def test_a_span_is_read_from_text_or_seconds(sql: Connection, text: str, interval: str) -> None:
     assert await sql.fetchval(f"select wakeful.interval_of($1) = interval '{interval}'", text) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-31T12:00:00Z",
+        "2026-12-31 23:59:59.999999-14:59",
+        "2028-02-29T00:00:00+01:00",
+        "2026-02-28T12:00:00+00:00",
+        "2026-04-30T01:02:03.5Z",
+        "2026-01-31T12:00",
+        "31 January 2026 12:00 UTC",
+        "tomorrow",
+        "-infinity",
+    ],
+)
+async def test_a_time_is_read_as_postgresql_reads_it(sql: Connection, text: str) -> None:
+    assert await sql.fetchval("select wakeful.timestamp_of($1) = $1::text::timestamptz", text) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-02-29T12:00:00Z", "2026-04-31T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-01T24:30:00Z", "soon", ""],
+)
+async def test_a_time_that_is_none_is_told_from_all_others(sql: Connection, text: str) -> None:
+    assert await sql.fetchval("select wakeful.timestamp_of($1) = 'infinity'", text) is True
 
 
 async def test_a_deadline_is_kept_in_every_style_of_intervals(sql: Connection) -> None:

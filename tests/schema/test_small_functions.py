@@ -29,6 +29,23 @@ async def test_ids_sort_by_the_time_that_they_were_made(sql: Connection) -> None
     assert made == sorted(made)
 
 
+async def test_ids_of_one_batch_are_each_another_one_and_of_version_7(sql: Connection) -> None:
+    jobs = json.dumps([{"job_type": "T"}] * 5000)
+    before = time.time_ns() // 1_000_000
+    made = [
+        row[0]
+        for _ in range(2)
+        for row in await sql.fetch("select job_id from wakeful.enqueue_many($1)", jobs)
+    ]
+    after = time.time_ns() // 1_000_000
+
+    assert {(found.version, found.variant) for found in made} == {(7, "specified in RFC 4122")}
+    assert all(before <= _milliseconds(found) <= after for found in made)
+    random = {found.int & (1 << 60) - 1 for found in made}
+    assert len(random) == len(made)
+    assert all(0.4 < sum(bits >> n & 1 for bits in random) / len(random) < 0.6 for n in range(60))
+
+
 # Stored in every row of `ready`: these numbers must never change.
 LANES = [
     (("default", "normal", "COLLECT", None, False), 349425236489393575),
