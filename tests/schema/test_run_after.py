@@ -121,7 +121,7 @@ async def test_a_time_is_read_as_postgresql_reads_it(sql: Connection, text: str)
 
 @pytest.mark.parametrize(
     "text",
-    ["2026-02-29T12:00:00Z", "2026-04-31T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-01T24:30:00Z", "soon", ""],
+    ["2026-02-29T12:00:00Z", "2026-04-31T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-01T24:30:00Z", ""],
 )
 async def test_a_time_that_is_none_is_told_from_all_others(sql: Connection, text: str) -> None:
     assert await sql.fetchval("select wakeful.timestamp_of($1) = 'infinity'", text) is True
