@@ -86,15 +86,14 @@ class Attempts:
     running: dict[tuple[UUID, int], Attempt] = field(default_factory=dict)
     interrupting: bool = False
     _none_left: anyio.Event = field(default_factory=anyio.Event)
-    _resting: list[Callable[[], None]] = field(default_factory=list)
+    _resting: list[tuple[Wakeup, Callable[[], None]]] = field(default_factory=list)
+    _stirred: bool = False
 
     def begin(self, attempt: Attempt) -> None:
         """A handler is about to be called."""
         self.running[attempt.holding.key] = attempt
-        if self._resting:
-            resting, self._resting = self._resting, []
-            for wake in resting:
-                wake()
+        if self._resting and not self._stirred:
+            self._stir()
 
     def end(self, holding: Holding) -> None:
         """The handler has ended, or never began: nothing is delivered to its task any more."""
@@ -110,25 +109,32 @@ class Attempts:
             await self._none_left.wait()
 
     async def begun(
-        self, stop: anyio.Event, seconds: float = math.inf, wake: Callable[[], None] = lambda: None
+        self, stop: anyio.Event, seconds: float = math.inf, first: Callable[[], None] = lambda: None
     ) -> None:
-        """Wait until a handler runs, for `seconds` at most, or until `stop` is set; `wake` is called when one begins.
+        """Wait until a handler runs, for `seconds` at most, or until `stop` is set.
 
-        For who has something to watch only while handlers run: an idle process is not to wake up for nothing.
+        For who has something to watch only while handlers run: an idle process is not to wake up for nothing, and the
+        first handler is not to wait for those who watch it. They are woken a moment later; `first` is called at once.
         """
         if self.running:
             return
         bell = Wakeup()
-
-        def woken() -> None:
-            wake()
-            bell.ring()
-
-        self._resting.append(woken)
+        self._resting.append((bell, first))
         try:
             await rest(stop, bell, seconds)
         finally:
-            self._resting = [one for one in self._resting if one is not woken]
+            self._resting = [one for one in self._resting if one[0] is not bell]
+
+    def _stir(self) -> None:
+        self._stirred = True
+        for _, first in self._resting:
+            first()
+        asyncio.get_running_loop().call_later(TICK_SECONDS, self._wake)
+
+    def _wake(self) -> None:
+        self._stirred = False
+        for bell, _ in self._resting:
+            bell.ring()
 
     @property
     def stuck(self) -> list[Attempt]:

@@ -22,7 +22,7 @@ from typing import Final
 import anyio
 
 from wakeful.aio.periodic import pause
-from wakeful.runtime.attempts import Attempt, Attempts
+from wakeful.runtime.attempts import TICK_SECONDS, Attempt, Attempts
 from wakeful.runtime.lease import EXIT_AT, Lease
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import LOOP_BLOCKED, LOOP_STALLED
@@ -96,7 +96,7 @@ class Watchdog:
         finally:
             self._stop.set()
 
-    def _turned(self, rest: float = PULSE_SECONDS) -> None:
+    def _turned(self, rest: float = TICK_SECONDS + PULSE_SECONDS) -> None:
         """The loop runs now, and is to come by again after `rest` seconds."""
         self._rest, self.turned_at = rest, time.monotonic()
 
