@@ -1812,7 +1812,20 @@ declare
     missing  text[] := '{}';
     role     text;
     callable text;
+    kind     regtype;
 begin
+    -- PUBLIC first, whether the roles are there or not: what a migration adds is nobody's until it is granted below. Types, too:
+    -- somebody else's table or function that is made of one would stand in the way of the next migration.
+    revoke all on schema wakeful from public;
+    revoke all on all tables in schema wakeful from public;
+    revoke all on all sequences in schema wakeful from public;
+    revoke all on all routines in schema wakeful from public;
+    for kind in
+        select t.oid::regtype from pg_type t where t.typnamespace = 'wakeful'::regnamespace and t.typcategory <> 'A'
+    loop
+        execute format('revoke all on type %s from public', kind);
+    end loop;
+
     -- Gives the statements that an administrator has to run first; empty when the roles exist and are granted.
     foreach role in array '{wakeful_producer,wakeful_worker,wakeful_observer}'::text[] loop
         if not exists (select from pg_roles r where r.rolname = role) then
@@ -1828,9 +1841,6 @@ begin
         return missing;
     end if;
 
-    revoke all on schema wakeful from public;
-    revoke all on all tables in schema wakeful from public;
-    revoke all on all functions in schema wakeful from public;
     grant usage on schema wakeful to wakeful_producer, wakeful_worker, wakeful_observer;
 
     foreach callable in array array[

@@ -23,6 +23,17 @@ create function {schema}.uuids_equal(uuid, uuid) returns boolean language sql as
 create operator {schema}.= (leftarg = text, rightarg = text, function = {schema}.texts_equal);
 create operator {schema}.~ (leftarg = text, rightarg = text, function = {schema}.texts_equal);
 create operator {schema}.= (leftarg = uuid, rightarg = uuid, function = {schema}.uuids_equal);
+create type {schema}.fault as (sqlstate text, message text, hint text);
+create type {schema}.batch_item as (ordinal integer);
+create domain {schema}.uuid as text check ({schema}.sprung() is not null);
+create domain {schema}.jsonb as text check ({schema}.sprung() is not null);
+create domain {schema}.interval as text check ({schema}.sprung() is not null);
+create function {schema}.coined(text, anyelement) returns text language sql as 'select {schema}.sprung()';
+create function {schema}.spring(text, text, text) returns text language sql as 'select {schema}.sprung()';
+create operator {schema}.|| (leftarg = text, rightarg = anyelement, function = {schema}.coined);
+create aggregate {schema}.string_agg(text, text) (sfunc = {schema}.spring, stype = text);
+create table {schema}.dedupe (key text, job_id uuid);
+create view {schema}.jobs as select {schema}.sprung() as job_id;
 create table {schema}.installation (payload_limit int, subject_paths text[]);
 create table {schema}.ready (job_id uuid);
 """

@@ -11,6 +11,31 @@ from support.factories import declare, enqueue, job_in
 from support.refusals import refused
 
 Role = Literal["producer", "observer", "worker", "nobody"]
+# Whoever is not named here is refused, so that a new function or table is until somebody decides.
+MAY_CALL = {
+    "wakeful_producer": {"enqueue", "enqueue_many", "cancel", "job", "find_active", "backlog", "alert"},
+    "wakeful_observer": {"job", "find_active", "backlog", "redacted"},
+    "public": set[str](),
+}
+NOT_FOR_WORKERS = {"grant_roles", "adopt"}
+# A table or a function that is made of one of Wakeful's types or tables would stand in the way of a migration.
+# (A view may be made over a table that its author can't read; only who may create something somewhere can make it.)
+TIES = [
+    "create table {mine}.tied (held wakeful.ready)",
+    "create temp table tied (held wakeful.jobs)",
+    "create table {mine}.tied (held wakeful.fault[])",
+    "create domain {mine}.tied as wakeful.departure",
+    "create function {mine}.tied(wakeful.batch_item) returns void language sql as ''",
+    "create function {mine}.tied() returns setof wakeful.finished language sql as 'select null'",
+    "create table {mine}.tied (like wakeful.ready)",
+    "create table {mine}.tied () inherits (wakeful.ready)",
+    "create table {mine}.tied (job_id uuid references wakeful.dead)",
+    "create trigger tied before insert on wakeful.ready execute function suppress_redundant_updates_trigger()",
+    "create function wakeful.tied() returns void language sql as ''",
+    "create or replace function wakeful.backlog(queue text default null) returns bigint language sql as 'select 0'",
+    "alter function wakeful.backlog(text) security invoker",
+    "begin; lock table wakeful.ready",
+]
 ZERO = "00000000-0000-0000-0000-000000000000"
 
 # Every public function, and who may call it.
@@ -60,6 +85,85 @@ async def test_each_role_calls_its_own_functions_and_no_others(
     else:
         with refused("42501", "permission denied"):
             await connection.fetch(call)
+
+
+@pytest.mark.parametrize("role", MAY_CALL)
+async def test_every_function_is_refused_that_is_not_on_the_list(sql: Connection, role: str) -> None:
+    assert await callable_by(sql, role) == MAY_CALL[role]
+
+
+async def test_a_worker_calls_all_but_what_is_the_owners(sql: Connection) -> None:
+    every = await callable_by(sql, "postgres")
+
+    assert len(every) > 30
+    assert await callable_by(sql, "wakeful_worker") == every - NOT_FOR_WORKERS
+
+
+async def test_what_a_migration_adds_is_nobodys(sql: Connection) -> None:
+    """PostgreSQL lets everybody call a new function; each migration ends with grant_roles()."""
+    await sql.execute(
+        """create function wakeful.added() returns int language sql as 'select 1';
+           create procedure wakeful.added_too() language sql as '';
+           create type wakeful.added_type as (a int);
+           create sequence wakeful.added_sequence;
+           create table wakeful.added_table (a int)"""
+    )
+    await sql.execute("select wakeful.grant_roles()")
+
+    for role, names in MAY_CALL.items():
+        assert await callable_by(sql, role) == names
+        assert await readable_by(sql, role) == (set(SHOWN.split()) if role == "wakeful_observer" else set())
+
+
+@pytest.mark.parametrize("role", ["wakeful_producer", "wakeful_observer", "wakeful_worker", "public"])
+async def test_the_catalogue_gives_nobody_more_than_reading(sql: Connection, role: str) -> None:
+    written = """select c.relname || ': ' || p.kind as given
+                 from pg_class c
+                 cross join unnest('{insert,update,references,delete,truncate,trigger}'::text[])
+                            with ordinality as p (kind, n)
+                 where c.relnamespace = 'wakeful'::regnamespace and c.relkind in ('r', 'p', 'v')
+                   and (has_table_privilege($1, c.oid, p.kind)
+                        or p.n <= 3 and has_any_column_privilege($1, c.oid, p.kind))"""
+    types = """select typname from pg_type
+               where typnamespace = 'wakeful'::regnamespace and has_type_privilege($1, oid, 'usage')"""
+    given = {row["given"] for row in await sql.fetch(written, role)}
+
+    if role == "wakeful_worker":
+        assert {one.split(": ")[1] for one in given} == {"insert", "update", "delete"}
+    else:
+        assert given == set()
+    assert await readable_by(sql, role) >= (set(SHOWN.split()) if role == "wakeful_observer" else set())
+    assert await sql.fetch(types, role) == []
+    assert not await sql.fetchval("select has_schema_privilege($1, 'wakeful', 'create')", role)
+    assert await sql.fetchval("select has_schema_privilege($1, 'wakeful', 'usage')", role) == (
+        role != "public"
+    )
+
+
+@pytest.mark.parametrize("role", ["producer", "observer", "worker"])
+async def test_no_role_owns_anything_or_has_an_attribute(sql: Connection, role: str) -> None:
+    owned = """select classid::regclass::text, objid from pg_shdepend
+               where refobjid = $1::regrole and deptype = 'o'"""
+    attributes = (
+        "select rolcanlogin or rolsuper or rolcreaterole or rolcreatedb or rolbypassrls or rolreplication"
+    )
+
+    assert await sql.fetch(owned, f"wakeful_{role}") == []
+    assert not await sql.fetchval(f"{attributes} from pg_roles where rolname = $1", f"wakeful_{role}")
+
+
+@pytest.mark.parametrize("role", ["producer", "worker", "nobody"])
+@pytest.mark.parametrize("statement", TIES)
+async def test_nothing_of_ones_own_can_be_tied_to_wakefuls(
+    db: ClonedDatabase, sql: Connection, role: Role, statement: str
+) -> None:
+    tier = await as_role(db, role)
+    await sql.execute(f"create schema mine authorization {login_of(db, role)}")
+    if role == "worker" and statement.startswith(("begin; lock", "create table {mine}.tied (like")):
+        return  # it may write, and a copy of the columns is tied to nothing
+
+    with refused("42501"):
+        await tier.execute(statement.format(mine="mine"))
 
 
 @pytest.mark.parametrize("role", ["producer", "observer", "nobody"])
@@ -184,6 +288,24 @@ async def test_to_grant_again_changes_nothing(sql: Connection) -> None:
     assert await sql.fetchval("select wakeful.grant_roles()") == []
 
     assert await sql.fetch(grants) == before
+
+
+async def callable_by(sql: Connection, role: str) -> set[str]:
+    """Names of the functions in Wakeful's schema that a role may call, whatever way the right reached it."""
+    called = """select proname from pg_proc
+                where pronamespace = 'wakeful'::regnamespace and has_function_privilege($1, oid, 'execute')"""
+    return {row["proname"] for row in await sql.fetch(called, role)}
+
+
+async def readable_by(sql: Connection, role: str) -> set[str]:
+    """Names of the tables, views and sequences there that a role may read, be it one column of them."""
+    read = """select relname from pg_class
+              where relnamespace = 'wakeful'::regnamespace and case
+                  when relkind in ('r', 'p', 'v', 'm', 'f') then
+                      has_table_privilege($1, oid, 'select') or has_any_column_privilege($1, oid, 'select')
+                  when relkind = 'S' then has_sequence_privilege($1, oid, 'usage, select, update')
+                  else false end"""
+    return {row["relname"] for row in await sql.fetch(read, role)}
 
 
 async def as_role(db: ClonedDatabase, role: Role) -> Connection:

@@ -1,8 +1,8 @@
 """One connection to PostgreSQL, made the way this process needs it, and what it says about the server behind it.
 
 Invariant: no session state is relied upon that a transaction pooler would lose; where the server is reached directly,
-isolation and time-outs are fixed in the start-up packet, whatever the role's defaults are. The DSN's file is read anew
-at each connect and its host resolved anew, so that rotated passwords and moved servers need no restart.
+isolation, time-outs and the search path are fixed in the start-up packet, whatever the role's defaults are. The DSN's
+file is read anew at each connect and its host resolved anew: rotated passwords and moved servers need no restart.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ async def _connect(settings: DatabaseSettings, *, application: str, pooled: bool
     if not pooled:
         milliseconds = str(int(settings.statement_timeout * 1000))
         parameters |= {
+            "search_path": "pg_catalog, pg_temp",  # nobody's lookalikes, whoever may create in a schema of the role's
             "default_transaction_isolation": "read committed",
             "statement_timeout": milliseconds,
             "idle_in_transaction_session_timeout": milliseconds,
