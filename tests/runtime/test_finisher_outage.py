@@ -115,7 +115,7 @@ async def test_jobs_flow_through_any_number_of_restarts_and_none_is_charged_or_l
         await eventually(lambda: sql.fetchval(open_jobs), until=lambda count: count == 0, timeout=60)
         assert await sql.fetchval("select count(*) from wakeful.finished") == 300
         assert await sql.fetchval("select max(attempts) from wakeful.finished") == 1
-        assert await sql.fetchval("select max(lost) + max(handed_back) from wakeful.finished") == 0
+        assert await sql.fetchval("select max(lost) + max(handed_back) from wakeful.jobs") == 0
         await sql.close()
     assert set(starts.values()) == {1}
     assert len(starts) == 300

@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from support.sources import TOP, python_files, shown
+from wakeful.runtime import endings
 from wakeful.telemetry import events
 from wakeful.telemetry.events import ATTEMPT, EVENTS, Event
-from wakeful.telemetry.meters import ENDS_OF_ATTEMPT, METERS, OUTCOME, Counter, Gauge, Histogram
+from wakeful.telemetry.meters import METERS, OUTCOME, Counter, Gauge, Histogram
 from wakeful.telemetry.reference import page
 
+ENDS_OF_ATTEMPT = [
+    event for name, event in vars(endings).items() if isinstance(event, Event) and name.startswith("JOB_")
+]
 CONSTANTS = {name: value for name, value in vars(events).items() if isinstance(value, Event)}
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import re
 import threading
+from collections.abc import Sequence
 
 import pytest
 
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import (
+    ATTEMPTS_ENDED,
     DUTY_TAKEN,
     EVENTS,
     JOB_CLAIMED,
-    JOB_DIED,
-    JOB_FINISHED,
     JOBS_CLAIMED,
     JOBS_RESCUED,
     LANES_CLAIMED,
@@ -30,8 +30,8 @@ LINE = re.compile(r'[a-z_]+(\{[a-z_]+="(?:[^"\\\n]|\\.)*"(,[a-z_]+="(?:[^"\\\n]|
 
 def test_the_end_of_an_attempt_is_counted_and_timed() -> None:
     telemetry, metrics = _telemetry()
-    for event in (JOB_FINISHED, JOB_FINISHED, JOB_DIED):
-        telemetry.emit(event, queue="q", job_type="T", wait_ms=20, run_ms=70_000, job_id="x")
+    for outcome, jobs in (("finished", 2), ("died", 1)):
+        _end(telemetry, "q", "T", outcome=outcome, wait_ms=[20] * jobs, run_ms=[70_000] * jobs)
 
     text = metrics.render()
 
@@ -50,7 +50,7 @@ def test_metrics_want_the_events_that_feed_them() -> None:
     fed = {name for meter in METERS for name in _feeding(meter)}
 
     assert {event.name for event in EVENTS if Metrics().wants(event)} == fed
-    assert JOB_FINISHED.name in fed and DUTY_TAKEN.name not in fed
+    assert ATTEMPTS_ENDED.name in fed and DUTY_TAKEN.name not in fed
 
 
 def test_what_happens_many_times_in_one_event_is_counted_so() -> None:
@@ -114,11 +114,11 @@ def test_values_beyond_the_cap_are_other_summed_or_the_highest_of_them() -> None
 def test_its_size_is_bounded_whatever_the_labels_are() -> None:
     telemetry, metrics = _telemetry()
     for number in range(20_000):
-        telemetry.emit(JOB_FINISHED, queue=f"q{number % 300}", job_type=f"T{number}", wait_ms=1, run_ms=1)
+        _end(telemetry, f"q{number % 300}", f"T{number}")
     before = len(metrics.render())
 
     for number in range(20_000, 25_000):
-        telemetry.emit(JOB_DIED, queue=f"q{number}", job_type=f"T{number}", wait_ms=1, run_ms=1)
+        _end(telemetry, f"q{number}", f"T{number}", outcome="died")
 
     after = metrics.render()
     assert 'job_type="other"' in after
@@ -131,7 +131,7 @@ def test_combinations_of_labels_are_bounded_too() -> None:
     telemetry, metrics = _telemetry()
     for queue in range(40):
         for job_type in range(40):
-            telemetry.emit(JOB_FINISHED, queue=queue, job_type=job_type, wait_ms=1, run_ms=1)
+            _end(telemetry, queue, job_type)
 
     text = metrics.render()
 
@@ -142,8 +142,8 @@ def test_combinations_of_labels_are_bounded_too() -> None:
 def test_labels_that_are_equal_but_not_the_same_text_are_counted_apart() -> None:
     telemetry, metrics = _telemetry()
     for queue in (1, True, 1.0, "1", None, ["1"], ["1"]):
-        telemetry.emit(JOB_FINISHED, queue=queue, job_type="T", wait_ms=1, run_ms=1)
-    telemetry.emit(JOB_FINISHED, job_type="T", run_ms=1)
+        _end(telemetry, queue, "T")
+    telemetry.emit(ATTEMPTS_ENDED, job_type="T", outcome="finished", jobs=1, run_ms=1)
 
     text = metrics.render()
 
@@ -169,7 +169,7 @@ def test_an_age_grows_until_it_is_reset() -> None:
 )
 def test_no_label_breaks_the_text(value: object) -> None:
     telemetry, metrics = _telemetry()
-    telemetry.emit(JOB_FINISHED, queue=value, job_type="T", wait_ms=1, run_ms=2)
+    _end(telemetry, value, "T")
     metrics.gauge("wakeful_outbox_pending").set(math.nan)
     metrics.gauge("wakeful_outbox_oldest_seconds").set(math.inf)
 
@@ -219,6 +219,26 @@ def test_threads_do_not_lose_counts() -> None:
     assert "wakeful_claims_total 4000\n" in metrics.render()
     assert "wakeful_claims_failed_total 4000\n" in metrics.render()
     assert "wakeful_claim_seconds_count 4000\n" in metrics.render()
+
+
+def _end(
+    telemetry: Telemetry,
+    queue: object,
+    job_type: object,
+    *,
+    outcome: str = "finished",
+    wait_ms: Sequence[float] = (1,),
+    run_ms: Sequence[float] = (2,),
+) -> None:
+    telemetry.emit(
+        ATTEMPTS_ENDED,
+        queue=queue,
+        job_type=job_type,
+        outcome=outcome,
+        jobs=len(wait_ms),
+        wait_ms=list(wait_ms),
+        run_ms=list(run_ms),
+    )
 
 
 def _telemetry() -> tuple[Telemetry, Metrics]:

@@ -10,7 +10,7 @@ import pytest
 
 from support.serving import serving
 from wakeful.aio.lag import watch_lag
-from wakeful.telemetry.events import DATABASE_LOST, JOB_FINISHED
+from wakeful.telemetry.events import ATTEMPTS_ENDED, DATABASE_LOST
 from wakeful.telemetry.health import Phase
 
 
@@ -95,7 +95,15 @@ async def test_the_loop_that_was_blocked_is_late_and_says_so() -> None:
 async def test_metrics_are_those_of_the_events_in_prometheus_text_format() -> None:
     async with serving() as served:
         served.telemetry.subscribe(served.metrics.on_event)
-        served.telemetry.emit(JOB_FINISHED, queue="q", job_type="T", wait_ms=1, run_ms=2)
+        served.telemetry.emit(
+            ATTEMPTS_ENDED,
+            queue="q",
+            job_type="T",
+            outcome="finished",
+            jobs=1,
+            wait_ms=[1],
+            run_ms=[2],
+        )
         async with served.client.get(f"http://127.0.0.1:{served.port}/metrics") as response:
             kind, text = response.headers["Content-Type"], await response.text()
 

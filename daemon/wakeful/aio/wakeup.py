@@ -13,26 +13,38 @@ import anyio
 class Wakeup:
     """A coalescing bell for one waiter. Rung and waited for on the event loop only; not thread-safe."""
 
-    __slots__ = ("_rung",)
+    __slots__ = ("_rung", "_waiter")
 
     def __init__(self) -> None:
-        self._rung = anyio.Event()
+        self._rung = False
+        self._waiter: anyio.Event | None = None
 
     def ring(self) -> None:
-        """Wake the waiter, now or at its next wait."""
-        self._rung.set()
+        """Wake the waiter, now or at its next wait. Costs nothing where it was rung before: some ring for each job."""
+        if not self._rung:
+            self._rung = True
+            if self._waiter is not None:
+                self._waiter.set()
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait for a ring, at most `timeout` seconds;
 
         True if it rang. The bell is silent again before this returns.
         """
-        with anyio.move_on_after(timeout):
-            await self._rung.wait()
-        rung = self._rung.is_set()
-        if rung:
-            self._rung = anyio.Event()
+        if self._rung:
+            await anyio.lowlevel.checkpoint()
+        else:
+            await self._sleep(timeout)
+        rung, self._rung = self._rung, False
         return rung
+
+    async def _sleep(self, timeout: float | None) -> None:
+        self._waiter = anyio.Event()
+        try:
+            with anyio.move_on_after(timeout):
+                await self._waiter.wait()
+        finally:
+            self._waiter = None
 
 
 async def ring_when_set(bell: Wakeup, event: anyio.Event) -> None:

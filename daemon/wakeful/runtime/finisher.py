@@ -15,23 +15,14 @@ from typing import Final
 import anyio
 
 from wakeful.aio.wakeup import Wakeup, ring_when_set
-from wakeful.core.outcome import Done, Failed, HandedBack, Snoozed
 from wakeful.errors import StoreBusy, StoreUnavailable
-from wakeful.runtime.conclusion import Conclusion, Landing
+from wakeful.runtime.conclusion import Conclusion
+from wakeful.runtime.endings import tell_ends
 from wakeful.runtime.flush import Flushed, Flushing, flush, flush_alone
-from wakeful.runtime.holdings import Holdings, identity_of
+from wakeful.runtime.holdings import Holdings
 from wakeful.telemetry.events import (
     FLUSH_COMMITTED,
     FLUSH_FAILED,
-    JOB_CANCELLED,
-    JOB_DIED,
-    JOB_FINISHED,
-    JOB_HANDED_BACK,
-    JOB_LOST,
-    JOB_RETRIED,
-    JOB_SNOOZED,
-    JOB_UNKNOWN_OUTCOME,
-    Event,
 )
 from wakeful.telemetry.health import Health
 
@@ -155,8 +146,8 @@ class Finisher:
     def _settle(self, flushed: Flushed, *, alone: bool) -> None:
         self._unsettled -= len(flushed.settled)
         self.holdings.drop(*[conclusion.holding for conclusion, _ in flushed.settled])
+        tell_ends(self._flushing.telemetry, flushed.settled)
         for conclusion, landing in flushed.settled:
-            self._tell(conclusion, landing)
             if conclusion.landed is not None:
                 conclusion.landed(landing)
             if landing.fate == "DEAD" or (alone and conclusion.extras[1]):
@@ -172,53 +163,3 @@ class Finisher:
             self._room.set()
         if not self._unsettled:
             self._all_settled.set()
-
-    def _tell(self, conclusion: Conclusion, landing: Landing) -> None:
-        event, telemetry = event_of(conclusion, landing), self._flushing.telemetry
-        if event is None or not telemetry.hears(event):
-            return
-        fields: dict[str, object] = {
-            **identity_of(conclusion.holding),
-            "outcome": event.name.partition(".")[2],
-            "wait_ms": round(conclusion.holding.wait * 1000),
-            "run_ms": round(conclusion.run * 1000),
-        }
-        outcome = conclusion.outcome
-        if isinstance(outcome, Failed):
-            fields |= {"error_type": outcome.error.type, "error": outcome.error.message}
-        if isinstance(outcome, Snoozed):
-            fields["error"] = outcome.reason
-        if landing.fate == "PENDING":
-            fields["next_run_in"] = round(landing.delay, 1)
-        if isinstance(outcome, Done) and outcome.degraded:
-            fields["degraded"] = list(outcome.degraded)
-        telemetry.emit(event, **fields)
-
-
-def event_of(conclusion: Conclusion, landing: Landing) -> Event | None:
-    """The one event that tells how an attempt ended; None for a job that was put back before it started."""
-    match landing.fate:
-        case "DONE":
-            return JOB_FINISHED
-        case "DEAD":
-            return JOB_DIED
-        case "CANCELLED":
-            return JOB_CANCELLED
-        case "lost":
-            return JOB_LOST
-        case "unknown":
-            return JOB_UNKNOWN_OUTCOME
-        case "PENDING":
-            return _event_of_pending(conclusion)
-
-
-def _event_of_pending(conclusion: Conclusion) -> Event | None:
-    match conclusion.outcome:
-        case Snoozed():
-            return JOB_SNOOZED
-        case HandedBack(counted=False):
-            return None
-        case HandedBack():
-            return JOB_HANDED_BACK
-        case _:
-            return JOB_RETRIED

@@ -138,6 +138,10 @@ JOB_LOST: Final = Event("job.lost", "warning", "Held by another claim by now: th
 JOB_UNKNOWN_OUTCOME: Final = Event("job.unknown_outcome", "warning",
     "The row left no trace: it ended, or was removed; never run again here.", ATTEMPT)
 
+# The same for all that ended alike in one flush: what metrics are fed by.
+ATTEMPTS_ENDED: Final = Event("attempts.ended", "debug", "Attempts of one type ended alike; their times one by one.",
+    ("queue", "job_type", "outcome", "jobs", "wait_ms", "run_ms"))
+
 # Jobs that make trouble while they run, or at their edges.
 JOB_STUCK: Final = Event("job.stuck", "warning",
     "Past its deadline and does not end; its worker was replaced.", (*_JOB, "over_seconds", "kind"))

@@ -7,7 +7,7 @@ what is remembered is bounded by the series. Not thread-safe: `metrics` has the 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TypeVar
 
@@ -41,8 +41,7 @@ def timing(histogram: Histogram, event: Event, buckets: Buckets) -> Feed:
     field, scale = histogram.field, histogram.scale
 
     def time(fields: Fields) -> None:
-        number = _number_in(fields, field)
-        if number is not None:
+        for number in _numbers_in(fields, field):
             cell, seconds = cell_of(fields), number * scale if number > 0 else 0.0
             cell.counts[bisect_left(bounds, seconds)] += 1
             cell.total += seconds
@@ -64,8 +63,8 @@ def _cells(
     names: tuple[str, ...], event: Event, find: Callable[[Labels], tuple[Key, C]]
 ) -> Callable[[Fields], C]:
     """Give what finds the cell for an event's fields: 0.2 µs where the labels came before, 3 where they did not."""
-    outcome = event.name.partition(".")[2]
-    taken = tuple(name for name in names if name != OUTCOME)
+    outcome = None if OUTCOME in event.fields else event.name.partition(".")[2]
+    taken = tuple(name for name in names if name != OUTCOME or outcome is None)
     pick: Callable[[Fields], object] = itemgetter(*taken) if taken else lambda fields: ()
     known: dict[object, C] = {}
 
@@ -76,7 +75,7 @@ def _cells(
             return found(fields)
 
     def found(fields: Fields) -> C:
-        labels = tuple(outcome if name == OUTCOME else fields.get(name) for name in names)
+        labels = tuple(outcome if name == OUTCOME and outcome else fields.get(name) for name in names)
         key, cell = find(labels)
         if key == labels:  # so there are no more of them than series
             known[pick(fields)] = cell
@@ -88,3 +87,10 @@ def _cells(
 def _number_in(fields: Fields, name: str) -> float | None:
     value = fields.get(name)
     return value if isinstance(value, (int, float)) else None
+
+
+def _numbers_in(fields: Fields, name: str) -> Sequence[float]:
+    given = fields.get(name)
+    if isinstance(given, list):
+        return given
+    return (given,) if isinstance(given, (int, float)) else ()

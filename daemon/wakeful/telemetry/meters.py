@@ -14,7 +14,7 @@ from typing import Final, Literal
 from wakeful.telemetry import events
 from wakeful.telemetry.events import Event
 
-OUTCOME: Final = "outcome"  # as a label: the second word of the event's name
+OUTCOME: Final = "outcome"  # as a label: the event's field, or the second word of its name where it has none
 
 SHORT_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 LONG_SECONDS: Final = (
@@ -56,7 +56,7 @@ class Age:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """How long things took: the field `field` of the events, times `scale`, in seconds."""
+    """How long things took: the field `field` of the events, one number or a list, times `scale`, in seconds."""
 
     name: str
     help: str
@@ -69,10 +69,6 @@ class Histogram:
 
 Meter = Counter | Gauge | Age | Histogram
 
-ENDS_OF_ATTEMPT: Final = (
-    *(events.JOB_FINISHED, events.JOB_RETRIED, events.JOB_DIED, events.JOB_SNOOZED),
-    *(events.JOB_CANCELLED, events.JOB_HANDED_BACK, events.JOB_LOST, events.JOB_UNKNOWN_OUTCOME),
-)
 _DELIVERIES: Final = (events.OUTBOX_DELIVERED, events.OUTBOX_FAILED, events.OUTBOX_GAVE_UP)
 _BY_TYPE: Final = ("queue", "job_type")
 _CONNECTED: Final = (
@@ -98,11 +94,11 @@ METERS: Final[tuple[Meter, ...]] = (
     Counter(name="wakeful_jobs_claimed_total", help="Jobs claimed.",
             events=(events.JOBS_CLAIMED,), labels=_BY_TYPE, amount="jobs"),
     Counter(name="wakeful_jobs_finished_total", help="Attempts that ended, by how.",
-            events=ENDS_OF_ATTEMPT, labels=(*_BY_TYPE, OUTCOME)),
+            events=(events.ATTEMPTS_ENDED,), labels=(*_BY_TYPE, OUTCOME), amount="jobs"),
     Histogram(name="wakeful_job_wait_seconds", help="From when a job was due until it was claimed.", field="wait_ms",
-              events=ENDS_OF_ATTEMPT, buckets=LONG_SECONDS, labels=_BY_TYPE, scale=0.001),
+              events=(events.ATTEMPTS_ENDED,), buckets=LONG_SECONDS, labels=_BY_TYPE, scale=0.001),
     Histogram(name="wakeful_job_run_seconds", help="How long handlers ran.", field="run_ms",
-              events=ENDS_OF_ATTEMPT, buckets=LONG_SECONDS, labels=("job_type", OUTCOME), scale=0.001),
+              events=(events.ATTEMPTS_ENDED,), buckets=LONG_SECONDS, labels=("job_type", OUTCOME), scale=0.001),
     Gauge(name="wakeful_worker_slots", help="How many jobs can run here at once."),
     Gauge(name="wakeful_worker_slots_used", help="How many jobs run here."),
     Gauge(name="wakeful_stuck_jobs", help="Jobs past their deadline whose code does not end."),

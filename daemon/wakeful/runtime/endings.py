@@ -1,0 +1,99 @@
+"""How the ends of attempts are told: one canonical event for each, and one for all that ended alike in a flush.
+
+Invariant: every attempt that was started is told once in either way. Metrics are fed by the second, since to emit an
+event for each job cost more than to count it; the first is for logs and whoever else listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.core.outcome import Done, Failed, HandedBack, Snoozed
+from wakeful.runtime.conclusion import Conclusion, Landing
+from wakeful.runtime.holdings import identity_of
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import (
+    ATTEMPTS_ENDED,
+    JOB_CANCELLED,
+    JOB_DIED,
+    JOB_FINISHED,
+    JOB_HANDED_BACK,
+    JOB_LOST,
+    JOB_RETRIED,
+    JOB_SNOOZED,
+    JOB_UNKNOWN_OUTCOME,
+    Event,
+)
+
+
+def tell_ends(telemetry: Telemetry, settled: Sequence[tuple[Conclusion, Landing]]) -> None:
+    """Tell how these attempts ended."""
+    alike: dict[tuple[str, str, str], tuple[list[float], list[float]]] = {}
+    for conclusion, landing in settled:
+        event = event_of(conclusion, landing)
+        if event is None:
+            continue
+        if telemetry.hears(event):
+            _tell(telemetry, event, conclusion, landing)
+        job = conclusion.holding.job
+        waits, runs = alike.setdefault((job.queue, job.job_type, event.name), ([], []))
+        waits.append(conclusion.holding.wait * 1000)
+        runs.append(conclusion.run * 1000)
+    for (queue, job_type, name), (waits, runs) in alike.items():
+        telemetry.emit(
+            ATTEMPTS_ENDED,
+            queue=queue,
+            job_type=job_type,
+            outcome=name.partition(".")[2],
+            jobs=len(waits),
+            wait_ms=waits,
+            run_ms=runs,
+        )
+
+
+def event_of(conclusion: Conclusion, landing: Landing) -> Event | None:
+    """The one event that tells how an attempt ended; None for a job that was put back before it started."""
+    match landing.fate:
+        case "DONE":
+            return JOB_FINISHED
+        case "DEAD":
+            return JOB_DIED
+        case "CANCELLED":
+            return JOB_CANCELLED
+        case "lost":
+            return JOB_LOST
+        case "unknown":
+            return JOB_UNKNOWN_OUTCOME
+        case "PENDING":
+            return _event_of_pending(conclusion)
+
+
+def _event_of_pending(conclusion: Conclusion) -> Event | None:
+    match conclusion.outcome:
+        case Snoozed():
+            return JOB_SNOOZED
+        case HandedBack(counted=False):
+            return None
+        case HandedBack():
+            return JOB_HANDED_BACK
+        case _:
+            return JOB_RETRIED
+
+
+def _tell(telemetry: Telemetry, event: Event, conclusion: Conclusion, landing: Landing) -> None:
+    fields: dict[str, object] = {
+        **identity_of(conclusion.holding),
+        "outcome": event.name.partition(".")[2],
+        "wait_ms": round(conclusion.holding.wait * 1000),
+        "run_ms": round(conclusion.run * 1000),
+    }
+    outcome = conclusion.outcome
+    if isinstance(outcome, Failed):
+        fields |= {"error_type": outcome.error.type, "error": outcome.error.message}
+    if isinstance(outcome, Snoozed):
+        fields["error"] = outcome.reason
+    if landing.fate == "PENDING":
+        fields["next_run_in"] = round(landing.delay, 1)
+    if isinstance(outcome, Done) and outcome.degraded:
+        fields["degraded"] = list(outcome.degraded)
+    telemetry.emit(event, **fields)
