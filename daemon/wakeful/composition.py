@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 
 from wakeful.aio.alarm import Alarm
@@ -25,10 +25,11 @@ from wakeful.handlers.trailing import TrailingWrites
 from wakeful.outbox.sinks import build_sinks
 from wakeful.outbox.sinks.protocol import Sink
 from wakeful.runtime.attempts import Attempts
-from wakeful.runtime.claimer import Claiming, Scope
+from wakeful.runtime.claimer import Claiming
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.duties import Duty, fold_duty, job_types_duty
+from wakeful.runtime.finding import Finding, Hints
 from wakeful.runtime.finisher import Finisher
 from wakeful.runtime.flush import Flushing
 from wakeful.runtime.gate import Gate
@@ -40,6 +41,7 @@ from wakeful.runtime.pruner import prune_duty, ring_duty
 from wakeful.runtime.publishing import published
 from wakeful.runtime.reaper import backstop_duty
 from wakeful.runtime.reporter import Reporter
+from wakeful.runtime.sharing import Scope
 from wakeful.runtime.unserved import unserved_duty
 from wakeful.runtime.watch import ServerClock
 from wakeful.runtime.watchdog import Watchdog
@@ -67,15 +69,18 @@ class Bells:
     claimer: Wakeup
     promoter: Alarm
     dispatcher: Wakeup
+    hints: Hints = field(default_factory=Hints)
 
     def on_notify(self, lane_id: int | None) -> None:
-        """A notification is a hint: look at everything that it may be about."""
+        """A notification is a hint: look at the lane that it names, or at everything."""
+        self.hints.hear(lane_id)
         self.claimer.ring()
         if lane_id is None:  # one that names a lane is about jobs that are due
             self.promoter.ring()
 
     def on_ready(self) -> None:
         """Jobs have become claimable, in whatever lanes."""
+        self.hints.hear(None)
         self.claimer.ring()
 
     def on_rescued(self, rescued: Sequence[Rescued]) -> None:
@@ -193,6 +198,7 @@ def _claiming(
         telemetry=executing.telemetry,
         give_back=lambda one: executing.submit(Conclusion(holding=one, outcome=HandedBack(counted=False))),
         is_open=lambda: gate.open and not finisher.crowded,
+        finding=Finding(hints=bells.hints),
     )
 
 

@@ -52,8 +52,8 @@ class Hints:
             self.lanes.add(lane_id)
 
     def take(self) -> set[int]:
-        """The lanes that were named; nothing is left."""
-        taken, self.lanes, self.everything = self.lanes, set(), False
+        """The lanes that were named; whether anything else may have come is left to a look at everything."""
+        taken, self.lanes = self.lanes, set()
         return taken
 
     def put_back(self, lanes: set[int]) -> None:
@@ -110,6 +110,10 @@ class Finding:
         """Whether all lanes may be looked at, going by what the last such look took."""
         return now >= self.looked_at + SHARE * self.look_seconds
 
+    def seconds_to_look(self, now: float) -> float:
+        """How long until what was heard of any lane may be looked for; for ever where nothing was."""
+        return self.looked_at + SHARE * self.look_seconds - now if self.hints.everything else math.inf
+
     def rung(self) -> None:
         """The bell rang before the poll was due: where no lane was named, that may be about any."""
         if not self.hints.lanes:
@@ -144,6 +148,7 @@ async def look_everywhere(finding: Finding, bearings: Bearings, database: Databa
     known = {} if whole else dict(bearings.cursors.known())
     known |= dict.fromkeys(finding.foreign, _BEYOND)
     heard = finding.hints.take()
+    finding.hints.everything = False
     try:
         lanes = await store.look_at_lanes(
             database, job_types=scope.job_types, queues=scope.queues, known=sorted(known.items())
