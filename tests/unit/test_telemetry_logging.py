@@ -16,7 +16,7 @@ from uuid import UUID
 
 import pytest
 import structlog
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wakeful.core.settings import LogFormat, LogSettings
@@ -282,6 +282,7 @@ _words = st.sampled_from(
 _telling = _anything | _words | _SECRET | st.uuids() | st.integers(-(2**70), 2**70) | st.just(10**5000)
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(_KEYS), _telling, max_size=8),
     st.lists(_SECRET, max_size=3),
