@@ -73,7 +73,7 @@ class Database:
         self.pooled, self.connects = False, 0
         self._application = application
         self._idle: list[Connection] = []
-        self._slots = anyio.Semaphore(connections or settings.connections)
+        self._slots = anyio.Semaphore(connections or settings.connections, fast_acquire=True)
         self._closed = False
         self._limit = math.inf
         self._scopes: set[anyio.CancelScope] = set()
