@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakeful.aio.wakeup import Wakeup
+from wakeful.aio.wakeup import Wakeup, rung_at
 
 
 async def test_a_ring_before_the_wait_is_kept() -> None:
@@ -111,3 +112,20 @@ def test_it_rings_if_and_only_if_there_was_a_ring_since_the_last_wait(actions: l
 async def _ring_when_idle(bell: Wakeup) -> None:
     await anyio.wait_all_tasks_blocked()
     bell.ring()
+
+
+async def test_a_stop_rings_while_the_block_runs() -> None:
+    bell, stop = Wakeup(), anyio.Event()
+
+    with anyio.fail_after(5):
+        async with rung_at(stop, bell):
+            stop.set()
+            assert await bell.wait(None)
+
+
+async def test_a_block_that_is_rung_at_a_stop_ends_without_one_and_raises_what_it_raises() -> None:
+    async with rung_at(anyio.Event(), Wakeup()):
+        pass
+    with pytest.raises(LookupError):
+        async with rung_at(anyio.Event(), Wakeup()):
+            raise LookupError("it is not there")

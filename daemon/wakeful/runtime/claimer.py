@@ -16,8 +16,7 @@ from typing import Final
 
 import anyio
 
-from wakeful.aio.periodic import rest
-from wakeful.aio.wakeup import Wakeup
+from wakeful.aio.wakeup import Wakeup, rung_at
 from wakeful.core.pace import Pace, Starts
 from wakeful.core.settings import PollSettings
 from wakeful.core.turns import Turns
@@ -65,23 +64,26 @@ async def run_claimer(
     claiming: Claiming, stop: anyio.Event, *, poll: PollSettings, turned: Callable[[], None]
 ) -> None:
     """Claim until `stop` is set; a turn that can do no more waits for the bell, or for the next poll."""
-    while not stop.is_set():
-        turned()
-        try:
-            seconds = await take_turn(claiming, poll)
-        except StoreUnavailable as error:
-            claiming.finding.forget()
-            if isinstance(error, StoreBusy):  # an outage is told once, for all that it touches
-                claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
-            else:
-                claiming.bearings.forget()
-            await claiming.database.available(stop)
-            continue
-        if seconds > 0:
-            until = time.monotonic() + seconds
-            await rest(stop, claiming.bell, seconds)
-            if time.monotonic() < until:
+    async with rung_at(stop, claiming.bell):
+        while not stop.is_set():
+            turned()
+            try:
+                seconds = await take_turn(claiming, poll)
+            except StoreUnavailable as error:
+                await _sit_out(claiming, error, stop)
+                continue
+            if seconds > 0 and await claiming.bell.wait(seconds):
                 claiming.finding.rung()
+
+
+async def _sit_out(claiming: Claiming, error: StoreUnavailable, stop: anyio.Event) -> None:
+    """Believe nothing any more, and wait until the database may be asked again."""
+    claiming.finding.forget()
+    if isinstance(error, StoreBusy):  # an outage is told once, for all that it touches
+        claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
+    else:
+        claiming.bearings.forget()
+    await claiming.database.available(stop)
 
 
 async def take_turn(claiming: Claiming, poll: PollSettings) -> float:
