@@ -8,6 +8,7 @@ file is read anew at each connect and its host resolved anew: rotated passwords 
 from __future__ import annotations
 
 import socket
+import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,6 +29,14 @@ CLOSE_SECONDS: Final = 0.5
 _UNSUPPORTED_PARAMETER: Final = "unsupported startup parameter"
 _UNREADABLE: Final = (
     "connect: the DSN can't be read; write special characters of a password in percent form, # as %23"
+)
+_NOT_TRUSTED: Final = (
+    "connect: the server's certificate is not accepted: {}; "
+    "sslmode says what is checked, sslrootcert names who is trusted"
+)
+_NO_FILE: Final = (
+    "connect: no such file: the unix socket of the server, "
+    "or what sslrootcert, sslcert, sslkey or sslcrl names"
 )
 _SERVER: Final = """
 select pg_backend_pid() as pid, pg_postmaster_start_time() as started_at, pg_is_in_recovery() as standby,
@@ -148,6 +157,10 @@ async def _discard(connection: Connection) -> None:
 
 
 def _unavailable(error: Exception) -> StoreUnavailable:
+    if isinstance(error, ssl.SSLCertVerificationError):  # a ValueError, too
+        return StoreUnavailable(_NOT_TRUSTED.format(error.verify_message))
+    if isinstance(error, FileNotFoundError):
+        return StoreUnavailable(_NO_FILE)
     if isinstance(error, ValueError) and not isinstance(error, asyncpg.InterfaceError):
         # Its text repeats the part of the DSN that could not be read, and that may be a piece of the password.
         return StoreUnavailable(_UNREADABLE)
