@@ -41,10 +41,13 @@ def timing(histogram: Histogram, event: Event, buckets: Buckets) -> Feed:
     field, scale = histogram.field, histogram.scale
 
     def time(fields: Fields) -> None:
-        for number in _numbers_in(fields, field):
-            cell, seconds = cell_of(fields), number * scale if number > 0 else 0.0
-            cell.counts[bisect_left(bounds, seconds)] += 1
-            cell.total += seconds
+        numbers = _numbers_in(fields, field)
+        if numbers:
+            cell = cell_of(fields)
+            for number in numbers:
+                seconds = number * scale if number > 0 else 0.0
+                cell.counts[bisect_left(bounds, seconds)] += 1
+                cell.total += seconds
 
     return time
 
