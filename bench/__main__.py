@@ -62,10 +62,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", type=_name, help="which (default: all quick ones)"
     )
-    parser.add_argument("--rounds", type=int, default=3, help="how often each (default: 3)")
     parser.add_argument("--set", action="append", metavar="SIZE=NUMBER", type=_size, default=[])
-    parser.add_argument("--out", type=Path, default=ROOT / "reports" / "bench", help="folder for the results")
+    add_run_options(parser)
     return parser
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add how often to measure, and where to."""
+    parser.add_argument("--rounds", type=int, default=3, help="how often each (default: 3)")
+    parser.add_argument("--out", type=Path, default=ROOT / "reports" / "bench", help="folder for the results")
 
 
 def _name(text: str) -> str:

@@ -107,6 +107,14 @@ async def fresh(cluster: Cluster, database: str, *, template: str = TEMPLATE) ->
         await _administer(cluster, f"drop database {database} with (force)")
 
 
+@asynccontextmanager
+async def held_snapshot(here: Stage) -> AsyncIterator[None]:
+    """A transaction that has looked at the database and forgets nothing until the block ends."""
+    async with here.connected() as connection, connection.transaction(isolation="repeatable_read"):
+        await connection.fetch("select count(*) from pg_class")
+        yield
+
+
 async def _administer(cluster: Cluster, statement: str) -> None:
     connection = await asyncpg.connect(cluster.dsn("postgres"))
     try:

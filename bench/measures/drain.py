@@ -16,7 +16,7 @@ from bench.filling import ALL_GONE, LAST, LAST_GONE, Load, close_queues, fill, o
 from bench.processes import cpu_seconds
 from bench.server import Mark, mark, wal_between
 from bench.sizes import Sizes
-from bench.stage import Connection, Stage
+from bench.stage import Connection, Stage, held_snapshot
 
 # The documented setting for jobs of a few milliseconds: more of them in flight at once.
 BEST: Mapping[str, object] = {"worker__concurrency": 100}
@@ -54,6 +54,29 @@ def drain(kind: Drain) -> Callable[[Stage, Sizes], Awaitable[Outcome]]:
             async with daemons(here, connection, number=kind.daemons, settings=kind.settings) as processes:
                 span = await timed_drain(here, connection, load.queues, processes)
             return Outcome(samples=await _samples(connection, kind, load, span))
+
+    return measure
+
+
+def drain_held(kind: Drain) -> Callable[[Stage, Sizes], Awaitable[Outcome]]:
+    """Two drains of this kind while a snapshot is held: the second one meets what the first one has left."""
+
+    async def measure(here: Stage, sizes: Sizes) -> Outcome:
+        load, rates = kind.load(sizes.whole("jobs")), []
+        async with (
+            here.connected() as connection,
+            held_snapshot(here),
+            daemons(here, connection, number=kind.daemons, settings=kind.settings) as processes,
+        ):
+            for _ in range(2):
+                await close_queues(connection, load.queues)
+                await fill(connection, load)
+                await settle(connection)
+                span = await timed_drain(here, connection, load.queues, processes)
+                rates.append(load.jobs / span.seconds)
+        how = f"two drains of {load.jobs:,} jobs while a snapshot is held open, the second rate by the first"
+        name, value = f"{kind.name}: held, second / first", rates[1] / rates[0]
+        return Outcome(samples=[Sample(name=name, value=value, unit="x", better="higher", how=how)])
 
     return measure
 

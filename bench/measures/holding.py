@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -22,7 +21,7 @@ from bench.measures.drain import timed_drain
 from bench.producing import SteadyProducer, steady
 from bench.server import Cost, cost_of
 from bench.sizes import Sizes
-from bench.stage import Connection, Stage
+from bench.stage import Connection, Stage, held_snapshot
 
 WAITS = """
 select percentile_cont($3::float8) within group (order by extract(epoch from started_at - created_at)::float8) * 1000
@@ -57,14 +56,6 @@ async def held(here: Stage, sizes: Sizes) -> Outcome:
         free = await _drained(here, connection, processes, jobs)
     how = f"{sizes['seconds']:g} s at {sizes['rate']:g} jobs/s with a snapshot held open; then {jobs:,} jobs drained"
     return Outcome(samples=_samples(seconds, waits, in_bonds, free, how=how), series=_series(seconds))
-
-
-@asynccontextmanager
-async def held_snapshot(here: Stage) -> AsyncIterator[None]:
-    """A transaction that has looked at the database and forgets nothing until the block ends."""
-    async with here.connected() as connection, connection.transaction(isolation="repeatable_read"):
-        await connection.fetch("select count(*) from pg_class")
-        yield
 
 
 async def _watched(connection: Connection, producer: SteadyProducer, seconds: float) -> list[Second]:
