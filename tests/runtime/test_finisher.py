@@ -27,6 +27,7 @@ from wakeful.runtime.preparing import Executing
 from wakeful.runtime.worker import run_worker
 from wakeful.store.jobs import Claimed
 from wakeful.telemetry.events import (
+    ATTEMPTS_ENDED,
     DATABASE_LOST,
     FLUSH_COMMITTED,
     FLUSH_FAILED,
@@ -114,6 +115,10 @@ async def test_what_is_ready_together_is_written_together(db: ClonedDatabase, sq
         await d.settled()
         assert [seen["jobs"] for seen in claimer.recorder.of(FLUSH_COMMITTED)] == [300]
         assert len(claimer.recorder.of(JOB_FINISHED)) == 300
+        (alike,) = claimer.recorder.of(ATTEMPTS_ENDED)
+        assert (alike["job_type"], alike["outcome"], alike["jobs"]) == ("COLLECT", "finished", 300)
+        for times in (alike["wait_ms"], alike["run_ms"]):
+            assert isinstance(times, list) and len(times) == 300
 
 
 async def test_ends_of_every_kind_and_of_many_lanes_go_in_one_transaction(

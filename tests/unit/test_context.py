@@ -15,6 +15,7 @@ import pytest
 from support.attempts import make_attempt, make_job
 from wakeful import InvalidPayload, JobContext, JobDeadlineExceeded, LeaseLost, Registry
 from wakeful.core.outcome import AlertRequest, FollowUp
+from wakeful.handlers.buffer import NOTHING
 from wakeful.handlers.threads import open_threads
 
 
@@ -57,6 +58,27 @@ async def test_a_context_tells_of_its_job() -> None:
     assert job.payload == {"n": 9007199254740993}
     assert job.meta == {"traceparent": "00-1"}
     assert job.label == "COLLECT 01980000-0000-7000-8000-000000000001 run 7"
+
+
+async def test_a_payload_is_read_when_it_is_looked_at_and_then_kept() -> None:
+    async with open_threads(limit=1, stuck_limit=1) as threads:
+        port = make_attempt(threads).job._port
+    unread = JobContext(make_job(payload_text='{"n": [1]}'), None, port)
+    too_deep = JobContext(make_job(payload_text=f'{{"n": {"[" * 100_000}{"]" * 100_000}}}'), None, port)
+
+    assert unread.payload == {"n": [1]}
+    assert unread.payload is unread.payload
+    assert too_deep.job_type == "COLLECT"
+    with pytest.raises(InvalidPayload, match="nested too deeply"):
+        _ = too_deep.payload
+
+
+async def test_what_is_asked_for_before_the_end_is_given_and_nothing_made_where_nothing_was() -> None:
+    asking, silent = await make_context(), await make_context()
+    asking.degrade("r")
+
+    assert asking.close().degraded == ("r",)
+    assert silent.close() is NOTHING
 
 
 async def test_a_context_knows_how_long_it_has_and_whether_to_stop() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import anyio
 import pytest
@@ -100,6 +103,29 @@ async def test_a_call_has_a_copy_of_its_callers_context() -> None:
             WHO.set(name)
             assert (await pool.run(call, label="x")).value == (name, "changed")
             assert WHO.get() == name
+
+
+async def test_calls_that_end_while_the_loop_is_busy_wake_it_once_and_all_are_answered() -> None:
+    loop, ended, woken = asyncio.get_running_loop(), threading.Barrier(4), 0
+    answers: list[Ended[object]] = []
+    wake = loop.call_soon_threadsafe
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal woken
+        woken += 1
+        return wake(*arguments)
+
+    async with open_threads(limit=3, stuck_limit=0) as pool, anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(keep, pool, partial(ended.wait, 30), answers)
+        await until(lambda: ended.n_waiting == 3)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(pool, "_loop", SimpleNamespace(call_soon_threadsafe=counted))
+            ended.wait(30)
+            while len(pool._done) < 3:  # the loop is held: nothing is collected meanwhile
+                threading.Event().wait(0.001)
+    assert len(answers) == 3
+    assert woken == 1
 
 
 async def test_a_call_that_is_cancelled_keeps_its_thread_and_gives_its_place_away() -> None:
