@@ -44,8 +44,8 @@ async def measure(arguments: argparse.Namespace) -> None:
         results = await run_rounds(cluster, names, rounds=arguments.rounds, given=dict(arguments.set))
     figures = [*results.figures(), *ratios_of(results.rounds)]
     report.show(machine, figures, rounds=arguments.rounds)
-    path = report.write(arguments.out, machine, figures, list(results.series.values()))
-    print(f"\nwritten to {path}")
+    written = report.write(arguments.out, machine, figures, list(results.series.values()))
+    print("\nwritten:\n" + "\n".join(f"  {path}" for path in written))
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""What is left of a run: a table on the terminal and a JSON file in the output folder."""
+"""What is left of a run: a table on the terminal, and a JSON file and pictures in the output folder."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench import plots
 from bench.figures import Figure, Series, table
 
 
@@ -24,8 +25,8 @@ def show(machine: Mapping[str, str], figures: Sequence[Figure], *, rounds: int) 
 
 def write(
     folder: Path, machine: Mapping[str, str], figures: Sequence[Figure], series: Sequence[Series]
-) -> Path:
-    """Write all of it as `results-<time>.json`; gives the file."""
+) -> list[Path]:
+    """Write all of it as `results-<time>.json`; with pictures beside it; gives the files."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"results-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     document = {
@@ -36,4 +37,4 @@ def write(
         "series": [asdict(one) for one in series],
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    return path
+    return [path, *plots.draw(folder, document)]

@@ -45,7 +45,8 @@ async def measure(arguments: argparse.Namespace) -> None:
                 await _peer(cluster, results, peer, arguments)
     figures = [*results.figures(), *_ratios(results.rounds, peers)]
     report.show(machine, figures, rounds=arguments.rounds)
-    print(f"\nwritten to {report.write(arguments.out, machine, figures, list(results.series.values()))}")
+    written = report.write(arguments.out, machine, figures, list(results.series.values()))
+    print("\nwritten:\n" + "\n".join(f"  {path}" for path in written))
 
 
 def _present(names: Sequence[str]) -> list[Peer]:
