@@ -1660,7 +1660,7 @@ comment on function wakeful.expire_finished(interval) is 'Empty the slots of the
 create function wakeful.expire_audit(age interval, most integer) returns integer
 language sql security definer set search_path = pg_catalog, pg_temp as $$
     with oldest as (
-        select a.audit_id, a.happened_at from wakeful.audit a order by a.audit_id limit most
+        select a.audit_id, a.happened_at from wakeful.audit a order by a.audit_id limit greatest(most, 0)
     ),
     gone as (
         delete from wakeful.audit a
