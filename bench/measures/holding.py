@@ -51,11 +51,17 @@ async def held(here: Stage, sizes: Sizes) -> Outcome:
                 seconds = await _watched(connection, producer, sizes["seconds"])
             await anyio.sleep(2)
             waits = await _waits(connection, began, sizes["seconds"])
+            space = (
+                await connection.fetchval("select pg_total_relation_size('wakeful.ready')")
+                / producer.enqueued
+            )
             in_bonds = await _drained(here, connection, processes, jobs)
         await settle(connection)
         free = await _drained(here, connection, processes, jobs)
     how = f"{sizes['seconds']:g} s at {sizes['rate']:g} jobs/s with a snapshot held open; then {jobs:,} jobs drained"
-    return Outcome(samples=_samples(seconds, waits, in_bonds, free, how=how), series=_series(seconds))
+    kept = Sample(name="held: space of ready a job", value=space, unit="B", better="lower", how=how)
+    samples = [*_samples(seconds, waits, in_bonds, free, how=how), kept]
+    return Outcome(samples=samples, series=_series(seconds))
 
 
 async def _watched(connection: Connection, producer: SteadyProducer, seconds: float) -> list[Second]:
