@@ -87,7 +87,6 @@ create table wakeful.ready (
     subject             text,
     dedupe_key          text,
     payload             jsonb       not null,
-    max_attempts        integer     not null,
     deadline            interval    not null,
     tags                text[]      not null,
     meta                jsonb       not null,
@@ -96,10 +95,11 @@ create table wakeful.ready (
     run_after           timestamptz not null,
     handed_back         integer     not null default 0,
     snoozed             integer     not null default 0,
-    snoozed_for         interval    not null default '0',
+    snoozed_for         interval,
     lost                integer     not null default 0,
+    max_attempts        integer     not null,
     last_error          text,
-    errors              jsonb       not null default '[]',
+    errors              jsonb,
     created_at          timestamptz not null,
     attempts            integer     not null default 0,
     run_no              integer     not null default 0,
@@ -125,7 +125,6 @@ create table wakeful.scheduled (
     subject      text,
     dedupe_key   text,
     payload      jsonb       not null,
-    max_attempts integer     not null,
     deadline     interval    not null,
     tags         text[]      not null,
     meta         jsonb       not null,
@@ -134,10 +133,11 @@ create table wakeful.scheduled (
     run_after    timestamptz not null,
     handed_back  integer     not null default 0,
     snoozed      integer     not null default 0,
-    snoozed_for  interval    not null default '0',
+    snoozed_for  interval,
     lost         integer     not null default 0,
+    max_attempts integer     not null,
     last_error   text,
-    errors       jsonb       not null default '[]',
+    errors       jsonb,
     created_at   timestamptz not null,
     attempts     integer     not null default 0,
     run_no       integer     not null default 0,
@@ -157,7 +157,6 @@ create table wakeful.dead (
     subject      text,
     dedupe_key   text,
     payload      jsonb       not null,
-    max_attempts integer     not null,
     deadline     interval    not null,
     tags         text[]      not null,
     meta         jsonb       not null,
@@ -168,6 +167,7 @@ create table wakeful.dead (
     snoozed      integer     not null,
     snoozed_for  interval    not null,
     lost         integer     not null,
+    max_attempts integer     not null,
     last_error   text,
     errors       jsonb       not null,
     created_at   timestamptz not null,
@@ -194,7 +194,6 @@ create table wakeful.finished (
     subject      text,
     dedupe_key   text,
     payload      jsonb       not null,
-    max_attempts integer     not null,
     deadline     interval,
     tags         text[],
     meta         jsonb,
@@ -205,6 +204,7 @@ create table wakeful.finished (
     snoozed      integer,
     snoozed_for  interval,
     lost         integer,
+    max_attempts integer     not null,
     last_error   text,
     errors       jsonb,
     created_at   timestamptz not null,
@@ -222,7 +222,7 @@ create table wakeful.finished (
 ) partition by list (slot);
 comment on table wakeful.finished is 'DONE and CANCELLED jobs: a fixed ring of 16 slots by time, each emptied by TRUNCATE; no DDL at run time. DONE has null where nearly every job has the same; the view jobs puts it back';
 -- Serves expire_finished(): is a row too young in this slot?
-create index finished_finished_at on wakeful.finished using brin (finished_at);
+create index finished_finished_at on wakeful.finished using brin (finished_at) with (pages_per_range = 16);
 do $$
 begin
     for slot in 0..15 loop
@@ -299,10 +299,10 @@ begin
             ('run_no', 'Claims so far; only grows, so that outside systems can fence with it'),
             ('handed_back', 'Times that a stopping daemon gave it back'),
             ('snoozed', 'Times that it asked to run later'),
-            ('snoozed_for', 'Time that it asked to wait in all; bounded'),
+            ('snoozed_for', 'Time that it asked to wait in all; bounded. Null: none'),
             ('lost', 'Times that its owner died'),
             ('last_error', 'Why the last attempt failed'),
-            ('errors', 'The last ten failures: at, attempt, run_no, type, message, traceback'),
+            ('errors', 'The last ten failures: at, attempt, run_no, type, message, traceback. Null: none'),
             ('created_at', 'When it was enqueued'),
             ('moved_by', 'Token of the owner whose own write put the row here; null where the reaper, an operator or a duty did'),
             ('owner', 'Instance that runs it; null: waiting'),
@@ -654,6 +654,7 @@ create function wakeful.with_error(errors jsonb, entry jsonb) returns jsonb
 language sql immutable parallel safe as $$
     select case
         when entry is null then errors
+        when errors is null then jsonb_build_array(entry)
         when jsonb_array_length(errors) < 10 then errors || jsonb_build_array(entry)
         else (select jsonb_agg(e.value order by e.n)
               from jsonb_array_elements(errors || jsonb_build_array(entry)) with ordinality as e (value, n)
@@ -873,7 +874,7 @@ begin
             least(d.run_no::bigint + (d.verb = 'unserved')::integer, 2147483647)::integer as run_no_now,
             least(d.lost::bigint + (d.verb = 'lose')::integer, 2147483647)::integer as lost_now,
             least(d.snoozed::bigint + (d.verb = 'snooze')::integer, 2147483647)::integer as snoozed_now,
-            d.snoozed_for + case when d.verb = 'snooze' then d.delay else interval '0' end as snoozed_for_now,
+            case when d.verb = 'snooze' then coalesce(d.snoozed_for, interval '0') + d.delay else d.snoozed_for end as snoozed_for_now,
             least(d.handed_back::bigint + (d.verb = 'hand_back')::integer, 2147483647)::integer as handed_back_now
         from departing d
     ),
@@ -944,8 +945,8 @@ begin
         select
             f.lane_id, f.job_id, f.job_type, f.queue, f.priority, f.subject, f.dedupe_key, f.payload, f.max_attempts, f.deadline,
             f.tags, f.meta, f.group_key, f.limit_key, f.run_after, f.attempts_now, f.run_no_now, f.handed_back_now, f.snoozed_now,
-            f.snoozed_for_now, f.lost_now, f.last_error_now, f.errors_now, f.created_at, f.token,
-            case f.verb when 'lose' then 'lost' when 'refuse' then 'refused' else 'attempts' end,
+            coalesce(f.snoozed_for_now, interval '0'), f.lost_now, f.last_error_now, coalesce(f.errors_now, '[]'), f.created_at,
+            f.token, case f.verb when 'lose' then 'lost' when 'refuse' then 'refused' else 'attempts' end,
             f.owner, f.started_at, clock_timestamp()
         from fate f
         where f.fate = 'DEAD'
@@ -1735,15 +1736,15 @@ create view wakeful.jobs as
     from (
         select
             r.job_id, r.job_type, case when r.owner is null then 'PENDING' else 'RUNNING' end as status, r.queue, r.priority, r.subject,
-            r.payload, r.attempts, r.max_attempts, r.run_after, r.dedupe_key, r.last_error, r.errors, null::jsonb as result,
-            '{}'::text[] as degraded, r.tags, r.meta, r.run_no, r.handed_back, r.snoozed, r.lost, r.owner as instance_id,
-            r.created_at, r.started_at, null::timestamptz as finished_at
+            r.payload, r.attempts, r.max_attempts, r.run_after, r.dedupe_key, r.last_error, coalesce(r.errors, '[]') as errors,
+            null::jsonb as result, '{}'::text[] as degraded, r.tags, r.meta, r.run_no, r.handed_back, r.snoozed, r.lost,
+            r.owner as instance_id, r.created_at, r.started_at, null::timestamptz as finished_at
         from wakeful.ready r
         union all
         select
             s.job_id, s.job_type, 'PENDING', s.queue, s.priority, s.subject, s.payload, s.attempts, s.max_attempts, s.run_after,
-            s.dedupe_key, s.last_error, s.errors, null, '{}', s.tags, s.meta, s.run_no, s.handed_back, s.snoozed, s.lost, null,
-            s.created_at, null, null
+            s.dedupe_key, s.last_error, coalesce(s.errors, '[]'), null, '{}', s.tags, s.meta, s.run_no, s.handed_back, s.snoozed,
+            s.lost, null, s.created_at, null, null
         from wakeful.scheduled s
         union all
         select

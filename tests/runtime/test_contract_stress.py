@@ -168,6 +168,6 @@ async def test_a_lock_on_the_whole_table_charges_no_job_and_starts_none_twice(
 
     assert set(starts.values()) == {1}
     charged = await sql.fetchval(
-        "select count(*) from wakeful.finished where attempts <> 1 or lost + handed_back > 0 or errors <> '[]'"
+        "select count(*) from wakeful.jobs where attempts <> 1 or lost + handed_back > 0 or errors <> '[]'"
     )
     assert charged == 0

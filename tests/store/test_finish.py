@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import anyio
@@ -39,6 +40,33 @@ async def test_a_finished_job_is_done_with_its_exact_result_and_all_that_it_went
         assert row["started_at"] == claimed.claimed_at < row["finished_at"]
         assert (row["attempts"], row["run_no"], row["subject"], row["tags"]) == (1, 1, "abc", ["t"])
         assert await table_of(sql, job_id) == ["finished"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"tags": ["t"], "meta": {"a": 1}, "group": "g", "limit_key": "l", "subject": "s", "dedupe_key": "k"},
+    ],
+)
+async def test_the_view_shows_of_a_finished_job_all_that_it_showed_while_it_ran(
+    db: ClonedDatabase, sql: Connection, options: dict[str, Any]
+) -> None:
+    job_id = (await enqueue(sql, payload={"a": 1}, **options)).job_id
+    async with claimer_on(db) as claimer:
+        for verb in ("fail", "snooze", "hand_back", "lose") if options else ():
+            await claimer.settle((await claimer.claim())[0], verb)
+        (claimed,) = await claimer.claim()
+        running = await job_row(sql, job_id)
+        await claimer.finish(claimed)
+
+        finished = await job_row(sql, job_id)
+
+    ended = {"status", "lease_until", "result", "finished_at"}
+    assert {name for name in running if running[name] != finished[name]} == ended - {"result"}
+    assert None not in [
+        finished[name] for name in ("errors", "degraded", "tags", "meta", "lost", "run_after")
+    ]
 
 
 async def test_a_type_without_history_leaves_no_row(db: ClonedDatabase, sql: Connection) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from support.databases import ClonedDatabase, Connection
-from support.plans import Mode, nodes, plan_of
+from support.plans import Mode, nodes, pages_read, plan_of
 from wakeful.store.statements import statements
 
 JOBS, OWNED = 4000, 50
@@ -18,11 +18,11 @@ TABLES = ("wakeful.ready", "wakeful.dedupe")
 STATISTICS = ["fresh", "stale", "owned", "none", "planned when empty"]
 
 
-async def fill(sql: Connection) -> None:
+async def fill(sql: Connection, keys: str = "key") -> None:
     await sql.execute(
         f"""select wakeful.enqueue_many(jsonb_agg(jsonb_build_object(
                 'job_type', 'TYPE', 'payload', jsonb_build_object('n', n)) || case
-                    when n % 2 = 0 then jsonb_build_object('dedupe_key', 'key ' || n) else '{{}}' end))
+                    when n % 2 = 0 then jsonb_build_object('dedupe_key', '{keys} ' || n) else '{{}}' end))
             from generate_series(1, {JOBS}) as n"""
     )
     await sql.execute(
@@ -122,6 +122,11 @@ async def owned(
     await fill(sql)
     if request.param == "fresh":
         await sql.execute(f"analyze {', '.join(TABLES)}")
+    return await owned_rows(sql)
+
+
+async def owned_rows(sql: Connection) -> Owned:
+    """The rows that have an owner."""
     rows = await sql.fetch("select lane_id, pos, claim, job_id from wakeful.ready where owner is not null")
     return Owned(
         sql,
@@ -152,3 +157,24 @@ async def test_results_meet_their_jobs_without_comparing_each_with_every_other(
     joins = {node["Node Type"] for node in nodes(plan) if node.get("Join Type") == "Full"}
     assert joins <= {"Hash Join", "Merge Join"}
     assert joins
+
+
+@pytest.mark.parametrize("statement", ["finish_jobs", "settle_jobs"])
+async def test_while_somebody_holds_a_snapshot_the_pages_that_are_read_do_not_grow(
+    db: ClonedDatabase, sql: Connection, statement: str
+) -> None:
+    reader = await db.connect()
+    pages = []
+    async with reader.transaction(isolation="repeatable_read"):
+        await reader.fetch("select count(*) from wakeful.ready")
+        for number in range(12):
+            # Keys of their own: of a key that is used again all former uses are looked at while the snapshot is held.
+            await fill(sql, keys=f"key {number}")
+            owned = await owned_rows(sql)
+            planner = await db.connect()
+            plan = await plan_of(planner, "force_generic_plan", statement, arguments(statement, owned))
+            pages.append(pages_read(plan))
+            await sql.execute("delete from wakeful.ready")
+            await sql.execute("delete from wakeful.dedupe")
+
+    assert pages[-1] <= 1.2 * pages[1], pages

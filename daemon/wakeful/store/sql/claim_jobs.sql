@@ -32,6 +32,6 @@ set owner = $3,
 where r.lane_id = $1 and r.ctid = any (array(select d.row_id from due d))
 returning
     r.pos, r.job_id, r.job_type, r.queue, r.priority, r.subject, r.payload::text as payload_text, r.attempts, r.max_attempts,
-    r.run_no, r.lost, extract(epoch from r.snoozed_for)::double precision as snoozed_s,
+    r.run_no, r.lost, coalesce(extract(epoch from r.snoozed_for), 0)::double precision as snoozed_s,
     extract(epoch from r.deadline)::double precision as deadline_s, r.tags, r.meta::text as meta_text, r.created_at, r.started_at,
     extract(epoch from r.started_at - r.run_after)::double precision as wait_s

@@ -2,6 +2,7 @@
 -- dedupe key) that somebody else has locked is left for the next flush, and is missing from the answer.
 -- In history null stands for what is so of nearly every job; the view puts it back. A full join under a condition that hides
 -- from the planner which side is there can be no nested loop: without statistics that compares every job with every other.
+-- In the order of the ids, that is of time, the index grows at its end and is split seldom.
 -- $1 lane   $2 positions   $3 tokens   $4 results, JSON text   $5 degraded, JSON array text or null   $6 keep in history
 with gone as materialized (
     select t.* from wakeful.take_out($1, $2, $3, free_keys => true) as t
@@ -22,6 +23,7 @@ kept as (
     full join unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::boolean[]) as i (pos, claim, result, degraded, keep)
         on i.pos = g.pos and i.claim = g.claim
     where coalesce(g.job_id is not null and i.keep, false)
+    order by g.job_id
 )
 select g.pos, g.claim
 from gone g
