@@ -15,6 +15,7 @@ from support.dispatching import Heard, heard, store_of
 from support.eventually import eventually
 from support.factories import claim, depart, enqueue
 from support.loops import running
+from support.plans import Mode, nodes, plan_of, reads_of
 from support.proxy import Proxy
 from support.refusals import refuse_job
 from support.running import brisk
@@ -341,3 +342,25 @@ async def test_the_look_uses_the_index_whatever_the_statistics_say(sql: Connecti
     assert plan.count("scheduled_run_after") >= 2
     assert "Seq Scan" not in plan
     assert "Rows Removed by Filter" not in plan
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("analysed", ["never", "before", "after"])
+async def test_a_promotion_reads_its_own_rows_only(sql: Connection, mode: Mode, analysed: str) -> None:
+    if analysed == "before":
+        await sql.execute("analyze wakeful.scheduled")  # empty: out of date in a moment
+    await scheduled_many(sql, 3000)
+    await make_due(sql)
+    if analysed == "after":
+        await sql.execute("analyze wakeful.scheduled")
+    rows = await sql.fetch("select lane_id, job_id from wakeful.scheduled order by job_id limit 10")
+    job_ids = ", ".join(f"'{row['job_id']}'" for row in rows)
+
+    plan = await plan_of(sql, mode, "promote_jobs", str(rows[0]["lane_id"]), f"array[{job_ids}]::uuid[]")
+
+    assert {node.get("Index Name") for node in nodes(plan)} & {"scheduled_pkey", "scheduled_run_after"} == {
+        "scheduled_pkey"
+    }
+    assert not any("Seq Scan" in read for read in reads_of(plan, "scheduled"))
+    read = [node for node in nodes(plan) if node.get("Relation Name") == "scheduled"]
+    assert max(node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in read) <= 10
