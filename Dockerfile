@@ -1,8 +1,8 @@
 # The image of the daemon: Python, Wakeful and its locked dependencies, and nothing that could build or change them.
 #
-#   docker build -t wakeful .                                   the daemon; add your handlers to it: docs/deployment.md
-#   docker build -t wakeful-demo --build-arg 'EXTRAS=[demo]' .  with the libraries of the example, too
-#   docker build --secret id=pip.conf,src=pip.conf .            with a package index of your own; the file stays outside
+#   docker build -t wakeful .                                          the daemon; add your handlers to it: docs/deployment.md
+#   docker build -t wakeful-demo --build-arg 'EXTRAS=[demo,uvloop]' .  with the libraries of the example, too
+#   docker build --secret id=pip.conf,src=pip.conf .                   with a package index of your own; the file stays outside
 #
 # Its root file system may be read-only, and its user is 10001. BASE may be any image with glibc, Python 3.11 or newer as
 # `python3` (with venv and pip), groupadd and useradd.
@@ -22,7 +22,7 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
 COPY pyproject.toml README.md LICENSE schema.sql config.toml ./
 COPY daemon daemon
 COPY examples examples
-ARG EXTRAS=
+ARG EXTRAS=[uvloop]
 RUN tools/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-dir wheels . \
     && python3 -m venv --without-pip /opt/wakeful \
     && tools/bin/pip --python /opt/wakeful install --no-index --find-links wheels "wakeful${EXTRAS}"

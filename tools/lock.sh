@@ -19,7 +19,7 @@ compile() {
     "${uv[@]}" pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url "$@"
 }
 
-compile --group build --extra demo --output-file requirements.lock "$@" pyproject.toml
+compile --group build --extra demo --extra uvloop --output-file requirements.lock "$@" pyproject.toml
 compile --group build --extra dev --constraints requirements.lock --output-file requirements-dev.lock "$@" pyproject.toml
 compile --group build --extra embedded --extra uvloop --constraints requirements-dev.lock \
     --output-file bench/requirements.lock "$@" pyproject.toml bench/requirements.in
