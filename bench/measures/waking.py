@@ -47,9 +47,10 @@ def told(here: Stage) -> Iterator[socket.socket]:
 
 
 def percentiles(name: str, seconds: Sequence[float], *, how: str) -> list[Sample]:
-    """The usual parts of a distribution, in milliseconds."""
-    cuts = statistics.quantiles(seconds, n=100)
+    """The usual parts of a distribution and its end, in milliseconds."""
+    cuts = statistics.quantiles(seconds, n=100, method="inclusive")
+    parts = {f"p{part}": cuts[part - 1] for part in PARTS} | {"slowest": max(seconds)}
     return [
-        Sample(name=f"{name}: p{part}", value=cuts[part - 1] * 1000, unit="ms", better="lower", how=how)
-        for part in PARTS
+        Sample(name=f"{name}: {part}", value=value * 1000, unit="ms", better="lower", how=how)
+        for part, value in parts.items()
     ]
