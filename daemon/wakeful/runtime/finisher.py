@@ -20,6 +20,7 @@ from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.endings import tell_ends
 from wakeful.runtime.flush import Flushed, Flushing, flush, flush_alone
 from wakeful.runtime.holdings import Holdings
+from wakeful.runtime.patience import Patience
 from wakeful.telemetry.events import (
     FLUSH_COMMITTED,
     FLUSH_FAILED,
@@ -56,6 +57,7 @@ class Finisher:
         self._alone: deque[Conclusion] = deque()
         self._bell_together = Wakeup()
         self._bell_alone = Wakeup()
+        self._patience = Patience(flushing)
         self._unsettled = 0
         self._room = anyio.Event()
         self._all_settled = anyio.Event()
@@ -121,6 +123,7 @@ class Finisher:
             while self._unsettled or not stop.is_set():
                 turned()
                 await self._bell_alone.wait(AGAIN_SECONDS if self._alone or stop.is_set() else TURN_SECONDS)
+                await self._patience.keep(self._alone)
                 for _ in range(len(self._alone)):
                     turned()
                     await self._attempt([self._alone.popleft()])

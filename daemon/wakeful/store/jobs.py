@@ -205,6 +205,12 @@ async def verdicts(database: Database, held: Sequence[Held]) -> list[Verdict]:
     return [by_number[n] for n in range(1, len(held) + 1)]
 
 
+async def keep_ended(database: Database, held: Sequence[Held]) -> set[UUID]:
+    """Move the deadline of jobs whose attempt has ended and waits to be written; gives those that were past theirs."""
+    parts = [one.lane_id for one in held], [one.pos for one in held], [one.claim for one in held]
+    return {row["job_id"] for row in await database.fetch("keep_ended", *parts)}
+
+
 async def release_claim(database: Database, lane_id: int, token: int, *, first: int) -> tuple[int, int]:
     """Give back what a claim with a lost reply took at position `first` or later; (jobs released, jobs locked)."""
     (row,) = await database.fetch("release_claim", lane_id, token, first)
