@@ -11,7 +11,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 import simplejson
@@ -61,7 +61,10 @@ def check_size(text: str, limit_bytes: int, what: str) -> None:
 
 def _exact_float(digits: str) -> float | Decimal:
     nearest = float(digits)
-    exact = Decimal(digits)
+    try:
+        exact = Decimal(digits)
+    except InvalidOperation:
+        raise ValueError("a number with an exponent that no Decimal holds") from None
     return nearest if math.isfinite(nearest) and Decimal(repr(nearest)) == exact else exact
 
 

@@ -1,4 +1,4 @@
-"""Which settings are secret, what part of them is, and how they are shown to people.
+"""Which settings and which parts of a payload are secret, and how settings are shown to people.
 
 Invariant: what `shown` gives holds neither a password nor the path of a webhook, which is a key by itself
 (F79). Reading the files that secrets stand in is for `wakeful.config`, keeping the values out of logs for
@@ -8,8 +8,9 @@ Invariant: what `shown` gives holds neither a password nor the path of a webhook
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -62,6 +63,46 @@ def shown(text: str) -> str:
     except ValueError:
         return f"{HIDDEN} ({digest})"
     return f"{parts.scheme}://{host}/{HIDDEN} ({digest})"
+
+
+def values_at(payload: object, paths: Iterable[str]) -> frozenset[str]:
+    """Give the texts to hide of a payload: all that stands at its secret paths (parts joined by dots), names too."""
+    found: set[str] = set()
+    for path in paths:
+        found.update(_texts_in(_at(payload, path.split("."))))
+    return frozenset(found)
+
+
+def _at(value: object, parts: list[str]) -> object:
+    for part in parts:
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            waiting.extend(node.keys())
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+        elif isinstance(node, str):
+            # As it is, and as it stands in a repr or in JSON.
+            yield from (
+                node,
+                repr(node)[1:-1],
+                json.dumps(node)[1:-1],
+                json.dumps(node, ensure_ascii=False)[1:-1],
+            )
+        elif node is not None and not isinstance(node, bool):
+            yield str(node)
 
 
 def _without_password(match: re.Match[str]) -> str:

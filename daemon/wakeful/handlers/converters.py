@@ -123,7 +123,7 @@ class Compiler:
 
 def _scalar(kind: object) -> Converter | None:
     try:
-        return SCALARS.get(kind)
+        return SCALARS.get(type(None) if kind is None else kind)
     except TypeError:  # Annotated with what can't be hashed
         return None
 

@@ -1,7 +1,7 @@
 """The payload that a handler declares, and the step from a job's JSON object to a value of it.
 
 Invariant: `bind` raises InvalidPayload and nothing else, with every problem and its path, and without any value at
-one of the type's secret paths.
+one of the type's secret paths, also where a check of the author's own has put it into its message.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_origin
 
+from wakeful.core.secrets import values_at
 from wakeful.core.text import clean
 from wakeful.errors import InvalidPayload
 from wakeful.handlers import records
 from wakeful.handlers.converters import Compiler
 from wakeful.handlers.scalars import Converter, Problems, convert_any, kind_of
+from wakeful.telemetry.redaction import Redactor
 
 _PROBLEMS_SHOWN: Final = 20
 _PROBLEM_BYTES: Final = 500
@@ -39,7 +41,7 @@ class PayloadType:
         except RecursionError:
             raise InvalidPayload(("$: nested too deeply",)) from None
         if problems:
-            raise InvalidPayload(_shown(problems, secret_paths))
+            raise InvalidPayload(_shown(problems, secret_paths, Redactor(values_at(payload, secret_paths))))
         return bound
 
 
@@ -59,14 +61,13 @@ def payload_type(kind: object, names: Mapping[str, object]) -> PayloadType:
     return PayloadType(kind=kind, convert=convert, fields=records.field_names(origin))
 
 
-def _shown(problems: Problems, secret_paths: tuple[str, ...]) -> tuple[str, ...]:
+def _shown(problems: Problems, secret_paths: tuple[str, ...], redactor: Redactor) -> tuple[str, ...]:
     secrets = tuple(f"$.{path}" for path in secret_paths)
-    shown = tuple(
-        clean(
-            f"{path}: {'does not fit (the value is secret)' if path.startswith(secrets) else problem}",
-            _PROBLEM_BYTES,
-        )
+    told = (
+        f"{path}: {'does not fit (the value is secret)' if path.startswith(secrets) else problem}"
         for path, problem in problems[:_PROBLEMS_SHOWN]
     )
+    # Hidden before it is cut: half a secret would not be found.
+    shown = tuple(clean(redactor.text(problem), _PROBLEM_BYTES) for problem in told)
     more = len(problems) - _PROBLEMS_SHOWN
     return (*shown, f"and {more} more") if more > 0 else shown

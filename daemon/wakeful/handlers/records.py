@@ -18,7 +18,7 @@ from wakeful.handlers.scalars import Converter, Problems, refuse
 
 Compile = Callable[[object, str], Converter]
 
-_MESSAGE_BYTES = 300
+_MESSAGE_BYTES = 16 * 1024  # long enough that no secret in it is cut in half before it is hidden
 
 
 def is_record(kind: type) -> bool:
