@@ -1044,7 +1044,8 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-    declared    record;
+    job         record;
+    names       text := concat_ws('', enqueue.job_type, enqueue.queue, enqueue.subject, enqueue.dedupe_key, enqueue."group", enqueue.limit_key);
     fault       wakeful.fault;
     holder      uuid;
     lane        bigint;
@@ -1053,26 +1054,34 @@ declare
     tries       integer := 0;
     transaction xid8;
 begin
-    select t.queue, t.priority, t.max_attempts, t.deadline, t.limit_key, t.subject_path, i.payload_limit, i.subject_paths
-    into declared
+    select
+        coalesce(enqueue.queue, t.queue, 'default') as queue, coalesce(enqueue.priority, t.priority, 'normal') as priority,
+        coalesce(enqueue.limit_key, t.limit_key) as limit_key, coalesce(enqueue.max_attempts, t.max_attempts, 5) as max_attempts,
+        coalesce(enqueue.deadline, t.deadline, interval '1 hour') as deadline, t.subject_path, i.subject_paths, i.payload_limit
+    into job
     from wakeful.installation i
     left join wakeful.job_type t on t.job_type = enqueue.job_type
     where i.only_one;
 
-    fault := wakeful.option_fault(
-        enqueue.job_type, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.subject, enqueue.dedupe_key,
-        enqueue.run_after, enqueue.max_attempts, enqueue.deadline, enqueue.tags, enqueue.meta, enqueue."group",
-        enqueue.limit_key, declared.payload_limit);
-    if fault is not null then
-        perform wakeful.refuse(fault);
+    -- Most calls are found sound by one look; what it leaves open is looked at one by one, at several times the price.
+    if (octet_length(names) <= 200 and names !~ '[[:cntrl:]]'
+        and jsonb_typeof(enqueue.payload) = 'object' and octet_length(enqueue.payload::text) <= job.payload_limit
+        and num_nulls(enqueue.run_after, enqueue.deadline, enqueue.max_attempts, enqueue.tags, enqueue.meta) = 5
+        and not '' = any (array[enqueue.job_type, job.queue, coalesce(enqueue.subject, '-'), coalesce(enqueue.dedupe_key, '-'),
+                                coalesce(enqueue."group", '-'), coalesce(job.limit_key, '-')])
+        and job.priority in ('interactive', 'normal', 'batch')) is not true then
+        fault := wakeful.option_fault(
+            enqueue.job_type, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.subject, enqueue.dedupe_key,
+            enqueue.run_after, enqueue.max_attempts, enqueue.deadline, enqueue.tags, enqueue.meta, enqueue."group",
+            enqueue.limit_key, job.payload_limit);
+        if fault is not null then
+            perform wakeful.refuse(fault);
+        end if;
     end if;
 
-    job_id    := wakeful.uuid7();
-    queue     := coalesce(enqueue.queue, declared.queue, 'default');
-    priority  := coalesce(enqueue.priority, declared.priority, 'normal');
-    limit_key := coalesce(enqueue.limit_key, declared.limit_key);
-    subject   := coalesce(enqueue.subject, wakeful.payload_subject(enqueue.payload, declared.subject_path, declared.subject_paths));
-    lane      := wakeful.lane_id(enqueue.queue, enqueue.priority, enqueue.job_type, enqueue.limit_key, false);
+    job_id  := wakeful.uuid7();
+    lane    := wakeful.lane_id(job.queue, job.priority, enqueue.job_type, job.limit_key, false);
+    subject := coalesce(enqueue.subject, wakeful.payload_subject(enqueue.payload, job.subject_path, job.subject_paths));
 
     -- A taken key waits for the transaction that takes or frees it; if that one is gone, the key is ours.
     while enqueue.dedupe_key is not null loop
@@ -1100,26 +1109,26 @@ begin
             lane_id, pos, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
             group_key, limit_key, run_after, created_at)
         values (
-            lane, nextval('wakeful.position'), enqueue.job_id, enqueue.job_type, enqueue.queue, enqueue.priority, enqueue.subject,
-            enqueue.dedupe_key, enqueue.payload, coalesce(enqueue.max_attempts, declared.max_attempts, 5),
-            coalesce(enqueue.deadline, declared.deadline, interval '1 hour'), coalesce(enqueue.tags, '{}'),
-            coalesce(enqueue.meta, '{}'), enqueue."group", enqueue.limit_key, clock_timestamp(), clock_timestamp())
+            lane, nextval('wakeful.position'), enqueue.job_id, enqueue.job_type, job.queue, job.priority, enqueue.subject,
+            enqueue.dedupe_key, enqueue.payload, job.max_attempts,
+            job.deadline, coalesce(enqueue.tags, '{}'),
+            coalesce(enqueue.meta, '{}'), enqueue."group", job.limit_key, clock_timestamp(), clock_timestamp())
         returning (select l.hot_until from wakeful.lane l where l.lane_id = lane) into hot_until;
     else
         insert into wakeful.scheduled (
             lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
             group_key, limit_key, run_after, created_at)
         values (
-            lane, enqueue.job_id, enqueue.job_type, enqueue.queue, enqueue.priority, enqueue.subject,
-            enqueue.dedupe_key, enqueue.payload, coalesce(enqueue.max_attempts, declared.max_attempts, 5),
-            coalesce(enqueue.deadline, declared.deadline, interval '1 hour'), coalesce(enqueue.tags, '{}'),
-            coalesce(enqueue.meta, '{}'), enqueue."group", enqueue.limit_key, enqueue.run_after, clock_timestamp())
+            lane, enqueue.job_id, enqueue.job_type, job.queue, job.priority, enqueue.subject,
+            enqueue.dedupe_key, enqueue.payload, job.max_attempts,
+            job.deadline, coalesce(enqueue.tags, '{}'),
+            coalesce(enqueue.meta, '{}'), enqueue."group", job.limit_key, enqueue.run_after, clock_timestamp())
         returning (select l.hot_until from wakeful.lane l where l.lane_id = lane) into hot_until;
     end if;
 
     if hot_until is null then
         insert into wakeful.lane_seen (lane_id, queue, priority, job_type, limit_key, suspect)
-        select lane, enqueue.queue, enqueue.priority, enqueue.job_type, enqueue.limit_key, false
+        select lane, job.queue, job.priority, enqueue.job_type, job.limit_key, false
         where not exists (select from wakeful.lane_seen s where s.lane_id = lane);
     end if;
     -- A hot lane is polled, so its notification is saved; a job due later must arm a timer, hot or not, and names no lane.
@@ -1184,10 +1193,17 @@ comment on type wakeful.batch_item is 'One element of enqueue_many(), read and c
 
 create function wakeful.batch_items(jobs jsonb) returns setof wakeful.batch_item
 language sql stable as $$
-    with given as materialized (
+    with known (options) as (
+        values ('{job_type,payload,queue,priority,subject,dedupe_key,run_after,max_attempts,deadline,tags,meta,group,limit_key}'::text[])
+    ),
+    -- Only what is needed later: a batch goes through several steps, and each keeps its rows.
+    given as materialized (
         select
-            e.n::integer as ordinal, e.value as element, x.*, case when e.value ? 'payload' then x.payload else '{}' end as data,
-            wakeful.timestamp_of(x.run_after) as not_before, wakeful.interval_of(x.deadline) as longest
+            e.n::integer as ordinal, nullif(jsonb_typeof(e.value), 'object') as no_object,
+            case jsonb_typeof(e.value) when 'object' then nullif(e.value - (select k.options from known k), '{}') end as unknown,
+            x.job_type, case when e.value ? 'payload' then x.payload else '{}' end as payload, x.queue, x.priority, x.subject,
+            x.dedupe_key, x.run_after, wakeful.timestamp_of(x.run_after) as not_before, x.max_attempts, x.deadline,
+            wakeful.interval_of(x.deadline) as longest, x.tags, x.meta, x."group", x.limit_key
         from jsonb_array_elements(jobs) with ordinality as e (value, n)
         cross join lateral jsonb_to_record(case jsonb_typeof(e.value) when 'object' then e.value else '{}' end) as x (
             job_type text, payload jsonb, queue text, priority text, subject text, dedupe_key text, run_after text,
@@ -1202,8 +1218,7 @@ language sql stable as $$
                 coalesce(nullif(d.priority, ''), t.priority, 'normal') as lane_priority,
                 coalesce(nullif(d.limit_key, ''), t.limit_key) as lane_limit_key,
                 coalesce(t.max_attempts, 5) as max_attempts, coalesce(t.deadline, interval '1 hour') as deadline,
-                t.subject_path, i.subject_paths, i.payload_limit,
-                '{job_type,payload,queue,priority,subject,dedupe_key,run_after,max_attempts,deadline,tags,meta,group,limit_key}'::text[] as known
+                t.subject_path, i.subject_paths, i.payload_limit
             from (
                 select distinct coalesce(g.job_type, '') as job_type, coalesce(g.queue, '') as queue,
                        coalesce(g.priority, '') as priority, coalesce(g.limit_key, '') as limit_key
@@ -1217,10 +1232,10 @@ language sql stable as $$
     select
         g.ordinal,
         case
-            when jsonb_typeof(g.element) <> 'object' then
-                row ('WK002', 'the element is a JSON ' || jsonb_typeof(g.element) || ', not an object', 'Give {"job_type": ..., "payload": {...}}.')::wakeful.fault
-            when g.element - k.known <> '{}' then
-                row ('WK009', 'unknown option ' || left((select string_agg(o, ', ') from jsonb_object_keys(g.element - k.known) as o), 200), 'Known are: ' || array_to_string(k.known, ', ') || '.')::wakeful.fault
+            when g.no_object is not null then
+                row ('WK002', 'the element is a JSON ' || g.no_object || ', not an object', 'Give {"job_type": ..., "payload": {...}}.')::wakeful.fault
+            when g.unknown is not null then
+                row ('WK009', 'unknown option ' || left((select string_agg(o, ', ') from jsonb_object_keys(g.unknown) as o), 200), 'Known are: ' || array_to_string((select k.options from known k), ', ') || '.')::wakeful.fault
             when g.max_attempts !~ '^[0-9]{1,9}$' then
                 row ('WK006', 'max_attempts is not a whole number', 'Use 1 to 1000.')::wakeful.fault
             when g.not_before = 'infinity' then
@@ -1230,12 +1245,12 @@ language sql stable as $$
             when jsonb_typeof(g.tags) <> 'array' then
                 row ('WK008', 'tags is not an array', 'Use a few short labels: ["a", "b"].')::wakeful.fault
             else wakeful.option_fault(
-                g.job_type, g.data, g.queue, g.priority, g.subject, g.dedupe_key, g.not_before, g.max_attempts::integer, g.longest,
+                g.job_type, g.payload, g.queue, g.priority, g.subject, g.dedupe_key, g.not_before, g.max_attempts::integer, g.longest,
                 case when g.tags is not null then array(select jsonb_array_elements_text(g.tags)) end, g.meta, g."group", g.limit_key,
                 k.payload_limit)
         end,
-        g.job_type, g.data, k.lane_queue, k.lane_priority,
-        coalesce(g.subject, wakeful.payload_subject(g.data, k.subject_path, k.subject_paths)),
+        g.job_type, g.payload, k.lane_queue, k.lane_priority,
+        coalesce(g.subject, wakeful.payload_subject(g.payload, k.subject_path, k.subject_paths)),
         g.dedupe_key, g.not_before,
         case when g.max_attempts ~ '^[0-9]{1,9}$' then g.max_attempts::integer else k.max_attempts end,
         coalesce(g.longest, k.deadline),
