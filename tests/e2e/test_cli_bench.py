@@ -100,10 +100,12 @@ async def test_one_that_is_stopped_amid_its_work_ends_with_130_and_leaves_nothin
     db: ClonedDatabase, sql: Connection, amid: str, signum: signal.Signals
 ) -> None:
     before = await anybodys_work(sql)
-    async with running_command("bench", "--jobs", 40_000, db=db) as process:
+    async with running_command("bench", "--jobs", 20_000, db=db) as process:
         await eventually(lambda: sql.fetchval(amid), timeout=30)
         process.send_signal(signum)
-        assert await process.wait() == 130
+        assert process.stderr is not None
+        said = b"".join([chunk async for chunk in process.stderr])
+        assert (await process.wait(), said.decode()[-2000:]) == (130, said.decode()[-2000:])
     assert await everything(sql) == before
 
 
