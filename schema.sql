@@ -993,6 +993,81 @@ end
 $$;
 comment on function wakeful.depart(wakeful.departure[], integer) is 'Put rows deleted from ready where they belong: ready again, scheduled, finished (CANCELLED), or dead with its alert';
 
+create function wakeful.reclaim(
+    lane bigint, positions bigint[], loser bigint, watched bigint, grace double precision, lost_limit integer)
+returns table (job_id uuid, claim bigint, status text)
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+begin
+    return query
+    with owner as materialized (
+        select i.beat_seq, i.beat_at, i.lease
+        from wakeful.instance i
+        where i.instance_id = loser and i.state in ('live', 'draining')
+        for share skip locked
+    ),
+    held as materialized (
+        select r.row_id, r.pos, r.cause
+        from unnest(positions) as i (pos)
+        cross join lateral (
+            select r.ctid as row_id, r.pos, r.dedupe_key, r.job_id, why.cause
+            from wakeful.ready r
+            left join wakeful.job_type t on t.job_type = r.job_type
+            cross join lateral (
+                select case
+                    when not exists (
+                        select from wakeful.instance d where d.instance_id = loser and d.state in ('live', 'draining')) then
+                        'its owner is dead'
+                    when exists (
+                        select from owner o
+                        where o.beat_seq = watched
+                          and o.beat_at + least(o.lease, coalesce(t.lease, interval '30 seconds')) < clock_timestamp()) then
+                        'its owner is silent'
+                    when r.deadline_at + r.deadline + make_interval(secs => grace) < clock_timestamp() then
+                        'its owner does not end it, long past its deadline'
+                end as cause
+            ) as why
+            where r.lane_id = lane and r.pos = i.pos and r.owner = loser and why.cause is not null
+            limit 1
+            for update of r skip locked
+        ) as r
+        left join lateral (
+            select true as locked
+            from wakeful.dedupe k
+            where k.key = r.dedupe_key and k.job_id = r.job_id
+            for update skip locked
+        ) as k on true
+        left join lateral (
+            select true as locked
+            from wakeful.dedupe d
+            where k.locked is null and d.key = r.dedupe_key and d.job_id = r.job_id
+            limit 1
+        ) as elsewhere on true
+        where elsewhere.locked is null
+    ),
+    gone as (
+        delete from wakeful.ready r
+        where r.ctid = any (array(select h.row_id from held h))
+        returning r as job
+    )
+    select d.job_id, d.claim, d.status
+    from (
+        select array_agg(row (
+            g.job, 'lose', said.reason, jsonb_build_object('type', 'LeaseExpired', 'message', said.reason), null, null
+        )::wakeful.departure) as departures
+        from gone g
+        join held h on h.pos = (g.job).pos
+        cross join lateral (
+            select 'lease-expired reclaim: ' || h.cause || ' (instance ' || loser || coalesce(' ' || n.name, '') || ')' as reason
+            from (select) as one
+            left join wakeful.instance n on n.instance_id = loser
+        ) as said
+    ) as departing
+    cross join lateral wakeful.depart(departing.departures, lost_limit) as d;
+end
+$$;
+comment on function wakeful.reclaim(bigint, bigint[], bigint, bigint, double precision, integer) is 'Take jobs of one lane back from an owner that has lost them, as reclaim_jobs.sql says';
+
 create function wakeful.verdicts(job_ids uuid[], tokens bigint[], lanes bigint[], positions bigint[])
 returns table (n integer, verdict text)
 language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$

@@ -75,11 +75,13 @@ def arguments(statement: str, owned: Owned) -> str:
     if statement == "settle_jobs":
         values = ("'fail'::text", "null::text", "null::text", "5::float8")
         return ", ".join([held, *(filled(value, owned.positions) for value in values), "3"])
+    if statement == "reclaim_jobs":
+        return f"{owned.lane}, {owned.positions}, 77, null, null, 3"
     assert statement == "read_verdicts"
     return f"{owned.job_ids}, {owned.tokens}, {filled(owned.lane, owned.positions)}, {owned.positions}"
 
 
-@pytest.fixture(params=["finish_jobs", "settle_jobs", "read_verdicts"])
+@pytest.fixture(params=["finish_jobs", "settle_jobs", "read_verdicts", "reclaim_jobs"])
 def statement(request: pytest.FixtureRequest) -> str:
     """The statement that is looked at."""
     given: str = request.param
