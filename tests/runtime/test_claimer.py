@@ -20,7 +20,7 @@ from wakeful.aio.wakeup import Wakeup
 from wakeful.core.pace import ENOUGH_RUNS, Pace
 from wakeful.core.settings import PollSettings
 from wakeful.errors import StoreUnavailable
-from wakeful.runtime.claimer import Claiming, claim_lane, claim_round, run_claimer
+from wakeful.runtime.claimer import Claiming, claim_lane, claim_round, run_claimer, take_turn
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, suspended_clock
@@ -28,6 +28,7 @@ from wakeful.runtime.sharing import Scope
 from wakeful.telemetry.events import DATABASE_LOST, JOB_CLAIMED, JOBS_CLAIMED, LANES_CLAIMED
 
 POLL = PollSettings(min=0.02, max=0.1)
+SLOW = PollSettings(min=600.0, max=600.0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -253,7 +254,10 @@ async def test_a_claim_whose_reply_was_lost_is_given_back_and_claimed_anew(
     async with hall(proxy.dsn(db.name), connections=1) as h:
         (lane,) = await h.claimer.lanes()
         assert await claim_lane(h.claiming, h.claimer.owner, lane, 1) == 1  # the statement is prepared now
+        cursors = h.claiming.bearings.cursors
+        assert cursors.after(lane.lane_id) <= lane.pos
         await loses_the_reply(h, sql, proxy)
+        assert cursors.after(lane.lane_id) <= lane.pos  # not moved by what nobody has seen
 
         assert await owned(sql) == 3
         assert len(h.claiming.holdings) == 1
@@ -346,6 +350,104 @@ async def test_a_claim_that_is_answered_after_the_stop_is_given_back(
         assert [one.job_id for one in h.given_back] == [one.job_id for one in h.claiming.holdings.snapshot()]
         assert await h.round() == 0
     assert await owned(sql) == 1
+
+
+async def looked_just_now(h: Hall) -> None:
+    """Let the claimer have looked at everything, and found nothing."""
+    await take_turn(h.claiming, SLOW)
+    assert h.crew.waiting == 0
+
+
+async def test_a_lane_that_is_named_is_looked_at_alone(db: ClonedDatabase, sql: Connection) -> None:
+    async with hall(db) as h:
+        await looked_just_now(h)
+        await fill(sql, 1, "NAMED")
+        await fill(sql, 1, "OTHER")
+        lane = next(one for one in await h.claimer.lanes() if one.job_type == "NAMED")
+        h.claiming.finding.hints.hear(lane.lane_id)
+        await take_turn(h.claiming, SLOW)
+        assert (await owned(sql, job_type="NAMED"), await owned(sql, job_type="OTHER")) == (1, 0)
+
+        h.claiming.finding.look_seconds = 0.0
+        h.claiming.finding.hints.hear(None)
+        await take_turn(h.claiming, SLOW)
+        assert await owned(sql, job_type="OTHER") == 1
+
+
+async def test_a_look_that_would_come_too_soon_after_the_last_one_is_made_as_soon_as_it_may(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    """With thousands of lanes each look is dear: what is heard meanwhile shares the next one."""
+    async with hall(db) as h:
+        await looked_just_now(h)
+        await fill(sql, 1)
+        h.claiming.finding.look_seconds = 2.0
+        h.claiming.finding.hints.hear(None)
+        seconds = await take_turn(h.claiming, SLOW)
+        assert h.crew.waiting == 0
+        assert 0 < seconds <= 20.0
+
+        h.claiming.finding.looked_at -= 20.0
+        await take_turn(h.claiming, SLOW)
+        assert h.crew.waiting == 1
+
+
+async def test_what_was_heard_while_the_database_was_away_is_looked_at_afterwards(
+    db: ClonedDatabase, sql: Connection, proxy: Proxy
+) -> None:
+    async with hall(proxy.dsn(db.name), connections=1) as h:
+        await looked_just_now(h)
+        await fill(sql, 1)
+        h.claiming.finding.hints.hear(await sql.fetchval("select lane_id from wakeful.ready"))
+        proxy.set(Mode.REFUSE)
+        proxy.reset()
+        with pytest.raises(StoreUnavailable):
+            await take_turn(h.claiming, SLOW)
+        proxy.set(Mode.PASS)
+        await eventually(looked(lambda: h.claimer.database.outage.seconds_to_next_try <= 0))
+        await take_turn(h.claiming, SLOW)
+        assert h.crew.waiting == 1
+
+
+async def test_a_lane_that_gives_as_much_as_was_asked_is_claimed_again_without_a_look(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 10)
+    async with hall(db, concurrency=4) as h:
+        await take_turn(h.claiming, SLOW)
+        looked_at = h.claiming.finding.looked_at
+        while running := await h.take(h.crew.waiting):
+            h.end(*running)
+            await take_turn(h.claiming, SLOW)
+        assert h.claiming.finding.looked_at == looked_at
+    assert await owned(sql) == 10
+
+
+async def test_lanes_of_others_are_remembered_and_left_out(db: ClonedDatabase, sql: Connection) -> None:
+    await fill(sql, 2, "THEIRS")
+    async with hall(db, types=["OURS"]) as h:
+        await looked_just_now(h)
+        (lane,) = h.claiming.finding.foreign
+        assert lane == await sql.fetchval("select min(lane_id) from wakeful.ready")
+
+        await fill(sql, 1, "OURS")
+        h.claiming.finding.look_seconds = 0.0
+        h.claiming.finding.hints.hear(None)
+        await take_turn(h.claiming, SLOW)
+        assert h.crew.waiting == 1
+
+
+async def test_a_queue_that_was_paused_after_the_look_gives_nothing(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 3)
+    async with hall(db) as h:
+        (lane,) = await h.claimer.lanes()
+        await sql.execute("select wakeful.pause('default')")
+        assert await claim_lane(h.claiming, h.claimer.owner, lane, 1) == 0
+
+        await sql.execute("select wakeful.resume('default')")
+        assert await claim_lane(h.claiming, h.claimer.owner, lane, 1) == 1
 
 
 async def test_it_wakes_by_its_bell_and_ends_at_once_at_the_stop(db: ClonedDatabase, sql: Connection) -> None:

@@ -329,6 +329,21 @@ async def test_marking_a_lane_hot_waits_for_nobody(db: ClonedDatabase, sql: Conn
     assert timedelta(0) < ahead <= timedelta(seconds=2)
 
 
+async def test_a_lane_that_nobody_has_folded_in_yet_is_marked_hot_all_the_same(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    """Else all producers of a new, busy queue would notify until the next fold."""
+    await enqueue(sql, queue="new", limit_key="key")
+    async with claimer_on(db) as claimer:
+        (lane,) = await claimer.lanes()
+        await store.mark_hot(claimer.database, [lane])
+        await claimer.database.fetch("fold_lanes", 100)
+
+    row = await sql.fetchrow("select *, hot_until > clock_timestamp() as hot from wakeful.lane")
+    assert row is not None
+    assert (row["lane_id"], row["queue"], row["limit_key"], row["hot"]) == (lane.lane_id, "new", "key", True)
+
+
 def test_a_token_is_a_number_of_63_random_bits() -> None:
     tokens = {new_token() for _ in range(1000)}
 

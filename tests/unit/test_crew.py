@@ -129,3 +129,70 @@ async def test_a_closed_crew_leaves_nothing_open() -> None:
         gc.collect()
 
     assert [one for one in told if issubclass(one.category, ResourceWarning)] == []
+
+
+async def test_the_jobs_of_one_claim_wake_as_many_workers_and_are_taken_in_their_order() -> None:
+    crew, taken = Crew(3, Wakeup()), list[Holding | None]()
+
+    async def work() -> None:
+        taken.append(await crew.next())
+
+    jobs = [make_holding() for _ in range(4)]
+    async with anyio.create_task_group() as workers:
+        for _ in range(3):
+            workers.start_soon(work)
+        await anyio.wait_all_tasks_blocked()
+        assert crew.put_all(jobs)
+
+    assert taken == jobs[:3]
+    assert (crew.waiting, crew.busy, crew.started) == (1, 3, 3)
+    assert crew.close() == jobs[3:]
+
+
+async def test_the_claimer_is_woken_when_only_as_many_wait_as_it_said() -> None:
+    vacancy = Wakeup()
+    crew = Crew(1, vacancy)
+    crew.put_all([make_holding() for _ in range(4)])
+    crew.want(2)
+
+    await crew.next()
+    assert not await vacancy.wait(0)
+    crew.done()
+    assert not await vacancy.wait(0)  # it takes the next one itself
+    await crew.next()
+    assert await vacancy.wait(0)
+    crew.close()
+
+
+async def test_a_worker_that_is_cancelled_as_it_is_woken_wakes_the_next_one() -> None:
+    crew, taken, scope = Crew(2, Wakeup()), list[Holding | None](), anyio.CancelScope()
+
+    async def give_up() -> None:
+        with scope:
+            await crew.next()
+
+    async def work() -> None:
+        taken.append(await crew.next())
+
+    holding = make_holding()
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(give_up)
+        await anyio.wait_all_tasks_blocked()
+        workers.start_soon(work)
+        await anyio.wait_all_tasks_blocked()
+        scope.cancel()
+        crew.put(holding)
+
+    assert taken == [holding]
+    crew.close()
+
+
+async def test_a_worker_that_gives_up_waiting_is_woken_for_nothing() -> None:
+    crew = Crew(2, Wakeup())
+    with anyio.move_on_after(0):
+        await crew.next()
+    crew.put(make_holding())
+
+    assert crew.waiting == 1
+    assert await crew.next() is not None
+    crew.close()

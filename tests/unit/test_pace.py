@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wakeful.core.pace import ENOUGH_RUNS, MOST_AHEAD, Pace
+from wakeful.core.pace import ENOUGH_RUNS, MOST_AHEAD, Pace, Starts
 
 
 def paced(*seconds: float) -> Pace:
@@ -85,3 +85,18 @@ def test_what_is_forgotten_is_learned_anew() -> None:
     for _ in range(ENOUGH_RUNS):
         pace.ran("A", 0.001)
     assert pace.ahead("A", 10) > 0
+
+
+def test_what_has_started_in_the_last_50_ms_is_counted() -> None:
+    starts = Starts()
+    assert starts.note(0, 0.0) == 0
+    assert starts.note(100, 0.03125) == 100
+    assert starts.note(180, 0.046875) == 180
+    assert starts.note(200, 0.09375) == 80
+
+
+def test_after_a_pause_starts_are_reckoned_for_50_ms_of_it() -> None:
+    starts = Starts()
+    starts.note(0, 10.0)
+
+    assert starts.note(1000, 20.0) == 5

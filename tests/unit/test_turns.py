@@ -13,8 +13,10 @@ from wakeful.core.turns import WEIGHTS, Demand, Turns
 ENDLESS = 1_000_000
 
 
-def demand(lane_id: int, priority: str = "normal", *, waiting: float = 0.0, most: int = ENDLESS) -> Demand:
-    return Demand(lane_id=lane_id, priority=priority, waiting=waiting, most=most)
+def demand(
+    lane_id: int, priority: str = "normal", *, waiting: float = 0.0, most: int = ENDLESS, chunk: int = 1
+) -> Demand:
+    return Demand(lane_id=lane_id, priority=priority, waiting=waiting, most=most, chunk=chunk)
 
 
 def had(turns: Turns, demands: list[Demand], *, slots: int, rounds: int) -> Counter[int]:
@@ -128,6 +130,55 @@ def test_an_unknown_priority_is_treated_as_batch() -> None:
     assert demand(1, "whatever").weight == demand(1, "batch").weight
 
 
+def test_where_jobs_are_short_a_turn_is_of_many_and_the_parts_are_the_same() -> None:
+    lanes = [demand(1, chunk=50), demand(2, chunk=50), demand(3, "batch", chunk=50)]
+    turns = Turns()
+    assert dict(turns.share(100, lanes)) == {1: 50, 2: 50}
+
+    total = had(turns, lanes, slots=100, rounds=210)
+    assert abs(total[1] - total[2]) <= 50
+    assert 900 <= total[3] <= 1100
+
+
+def test_dealing_asks_for_those_only_whose_turn_it_is() -> None:
+    turns, lanes, asked = Turns(), {n: demand(n) for n in range(5000)}, []
+    for one in lanes.values():
+        turns.want(one)
+
+    def demand_of(lane_id: int) -> Demand | None:
+        asked.append(lane_id)
+        return lanes.get(lane_id)
+
+    first = turns.deal(10, demand_of)
+    assert len(asked) == 10
+    assert sum(first.values()) == 10
+    assert not first.keys() & turns.deal(10, demand_of).keys()
+
+
+def test_a_lane_of_which_nothing_is_known_any_more_takes_part_no_more() -> None:
+    turns = Turns()
+    for lane in (1, 2):
+        turns.want(demand(lane))
+    known = {2: demand(2)}
+
+    assert turns.deal(4, known.get) == {2: 4}
+    known[1] = demand(1)
+    assert turns.deal(4, known.get) == {2: 4}
+    turns.want(known[1])
+    assert turns.deal(4, known.get) == {1: 2, 2: 2}
+
+
+def test_a_lane_that_can_take_nothing_now_is_dealt_to_when_it_can_again() -> None:
+    turns = Turns()
+    lanes = {1: demand(1, most=0), 2: demand(2)}
+    for one in lanes.values():
+        turns.want(one)
+    assert turns.deal(100, lanes.get) == {2: 100}
+
+    lanes[1] = demand(1)
+    assert turns.deal(10, lanes.get) == {1: 5, 2: 5}
+
+
 DEMANDS = st.lists(
     st.builds(
         demand,
@@ -135,6 +186,7 @@ DEMANDS = st.lists(
         st.sampled_from(sorted(WEIGHTS)),
         waiting=st.floats(-10, 10_000),
         most=st.integers(0, 20),
+        chunk=st.integers(1, 30),
     ),
     max_size=8,
     unique_by=lambda one: one.lane_id,

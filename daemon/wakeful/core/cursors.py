@@ -25,16 +25,18 @@ class Mark:
 
 
 class Cursors:
-    """The marks of all lanes that were claimed from."""
+    """The marks of all lanes that were claimed from, and which of them a sweep has not seen to the end."""
 
-    __slots__ = ("_marks",)
+    __slots__ = ("_marks", "_moved")
 
     def __init__(self) -> None:
         self._marks: dict[int, Mark] = {}
+        self._moved: set[int] = set()
 
     def forget(self) -> None:
         """Look at everything again, from the head of each lane."""
         self._marks.clear()
+        self._moved.clear()
 
     def after(self, lane_id: int) -> int:
         """The position after which to claim from a lane."""
@@ -51,23 +53,28 @@ class Cursors:
         self._marks[lane_id] = mark  # at the end: the lanes at the beginning are those that are used least
         mark.cursor = max(mark.cursor, min(last, low_water))
         mark.top = max(mark.top, last)
+        self._moved.add(lane_id)
 
     def found(self, lane_id: int, position: int) -> None:
         """A job that nobody owns was seen at this position: no cursor may be above it."""
         mark = self._marks.get(lane_id)
         if mark is not None and position <= mark.cursor:
             mark.cursor = mark.floor = mark.top = position - 1
+            self._moved.discard(lane_id)
 
     def unsettle(self, position: int) -> None:
         """A transaction that was passed over has ended: what it wrote lies behind this position."""
-        for mark in self._marks.values():
-            mark.floor = min(mark.floor, position)
+        for lane_id, mark in self._marks.items():
+            if mark.floor > position:
+                mark.floor = position
+                self._moved.add(lane_id)
 
     def to_sweep(self, low_water: int) -> list[tuple[int, int]]:
         """The lanes with something between floor and cursor that no sweep has seen, each with its floor."""
+        moved = ((lane_id, self._marks[lane_id]) for lane_id in sorted(self._moved))
         return [
             (lane_id, mark.floor)
-            for lane_id, mark in self._marks.items()
+            for lane_id, mark in moved
             if mark.floor < min(max(mark.top, mark.cursor), low_water)
         ]
 
@@ -82,14 +89,18 @@ class Cursors:
             # What lies above is seen by the next claim, which says how far it went.
             mark.top = min(mark.top, position - 1) if lane_id in found else mark.top
             mark.cursor = mark.floor = position - 1
+            if mark.floor >= mark.top:
+                self._moved.discard(lane_id)
         return back
 
     @property
     def wants_sweep(self) -> bool:
         """Whether claims went further than the last sweep has seen."""
-        return any(mark.floor < max(mark.top, mark.cursor) for mark in self._marks.values())
+        return bool(self._moved)
 
     def _room(self) -> Mark:
         if len(self._marks) >= MOST_LANES:
-            del self._marks[next(iter(self._marks))]
+            oldest = next(iter(self._marks))
+            del self._marks[oldest]
+            self._moved.discard(oldest)
         return Mark()

@@ -8,14 +8,15 @@ weight. Invariant: with all lanes full, batch work gets at least one slot in 111
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({"interactive": 100.0, "normal": 10.0, "batch": 1.0})
 AGEING_SECONDS: Final = 30.0
-FORGET_ABOVE: Final = 20_000
+FORGET_ABOVE: Final = 100_000
+MOST_ASIDE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,46 +39,88 @@ class Demand:
 
 
 class Turns:
-    """Remembers what each lane has had, and how far those that wanted slots have come. Used by one claimer."""
+    """Remembers what each lane has had, and how far those that want slots have come. Used by one claimer.
 
-    __slots__ = ("_had", "_level", "_wanting")
+    Dealing costs what it deals, not what there are lanes: they wait in a heap. An entry of it counts only while it says
+    what the lane has had.
+    """
+
+    __slots__ = ("_had", "_heap", "_level", "_wanting")
 
     def __init__(self) -> None:
         self._had: dict[int, float] = {}
+        self._heap: list[tuple[float, float, int]] = []
         self._level = 0.0
-        self._wanting: frozenset[int] = frozenset()
+        self._wanting: set[int] = set()
 
     def share(self, slots: int, demands: Sequence[Demand]) -> list[tuple[int, int]]:
         """Give each lane its part of `slots`, as (lane id, how many), heaviest first; parts of 0 are left out."""
-        # Heaviest first: of lanes that are level, it has the first slot.
-        wanting = sorted((one for one in demands if one.most > 0), key=lambda one: -one.weight)
-        given = dict.fromkeys((one.lane_id for one in wanting), 0)
-        self._admit(wanting)
-        queue = [(self._had[one.lane_id], n) for n, one in enumerate(wanting)]
-        heapq.heapify(queue)
-        while slots > 0 and queue:
-            had, n = heapq.heappop(queue)
-            one = wanting[n]
-            turn = min(one.chunk, slots, one.most - given[one.lane_id])
-            given[one.lane_id] += turn
+        by_id = {one.lane_id: one for one in demands if one.most > 0}
+        self._wanting &= by_id.keys()
+        for one in by_id.values():
+            self.want(one)
+        given = self.deal(slots, by_id.get)
+        return sorted(given.items(), key=lambda part: -by_id[part[0]].weight)
+
+    def want(self, demand: Demand) -> None:
+        """Let a lane take part from now on, level with the others: while it was away it saved up no turns."""
+        if demand.lane_id in self._wanting:
+            return
+        if len(self._had) > FORGET_ABOVE:
+            self._forget()
+        self._wanting.add(demand.lane_id)
+        self._push(demand, max(self._had.get(demand.lane_id, 0.0), self._level))
+
+    def deal(self, slots: int, demand_of: Callable[[int], Demand | None]) -> dict[int, int]:
+        """Give `slots` away among the lanes that take part, as {lane id: how many}.
+
+        `demand_of` is asked for those whose turn it is. A lane of which it knows nothing takes part no more.
+        """
+        given: dict[int, int] = {}
+        full: list[Demand] = []
+        while slots > 0 and self._heap and len(full) < MOST_ASIDE:
+            had, _, lane_id = heapq.heappop(self._heap)
+            if lane_id not in self._wanting or had != self._had[lane_id]:
+                continue
+            one = demand_of(lane_id)
+            if one is None:
+                self._wanting.discard(lane_id)
+                continue
+            turn = min(one.chunk, slots, one.most - given.get(lane_id, 0))
+            if turn <= 0:
+                full.append(one)
+                continue
+            given[lane_id] = given.get(lane_id, 0) + turn
             slots -= turn
-            self._had[one.lane_id] = had + turn / one.weight
-            if given[one.lane_id] < one.most:
-                heapq.heappush(queue, (self._had[one.lane_id], n))
-        self._level = max(self._level, min((self._had[one.lane_id] for one in wanting), default=0.0))
-        return [(one.lane_id, given[one.lane_id]) for one in wanting if given[one.lane_id]]
+            self._push(one, had + turn / one.weight)
+        self._put_back(full)
+        return given
 
     def refund(self, demand: Demand, slots: int) -> None:
         """Take slots back that a lane was given and could not use."""
-        if demand.lane_id in self._had:
-            self._had[demand.lane_id] -= slots / demand.weight
+        if slots and demand.lane_id in self._had:
+            had = self._had[demand.lane_id] - slots / demand.weight
+            if demand.lane_id in self._wanting:
+                self._push(demand, had)
+            else:
+                self._had[demand.lane_id] = had
 
-    def _admit(self, wanting: Sequence[Demand]) -> None:
-        """A lane that was away, or could take nothing, starts level with the others: it can't save up turns."""
-        if len(self._had) > FORGET_ABOVE:
-            self._had.clear()
-            self._level = 0.0
-        for one in wanting:
-            if one.lane_id not in self._wanting or one.lane_id not in self._had:
-                self._had[one.lane_id] = max(self._had.get(one.lane_id, 0.0), self._level)
-        self._wanting = frozenset(one.lane_id for one in wanting)
+    def _put_back(self, full: Sequence[Demand]) -> None:
+        """Those that can take no more now stay level with the others, however long that lasts."""
+        while self._heap and self._is_stale(self._heap[0]):
+            heapq.heappop(self._heap)
+        if self._heap:
+            self._level = max(self._level, self._heap[0][0])
+        for one in full:
+            self._push(one, max(self._had[one.lane_id], self._level))
+
+    def _push(self, demand: Demand, had: float) -> None:
+        self._had[demand.lane_id] = had
+        heapq.heappush(self._heap, (had, -demand.weight, demand.lane_id))
+
+    def _is_stale(self, entry: tuple[float, float, int]) -> bool:
+        had, _, lane_id = entry
+        return lane_id not in self._wanting or had != self._had[lane_id]
+
+    def _forget(self) -> None:
+        self._had = {lane_id: self._had[lane_id] for lane_id in self._wanting}

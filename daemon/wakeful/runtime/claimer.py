@@ -26,14 +26,14 @@ from wakeful.runtime.finding import Finding, look_at_named, look_everywhere, mar
 from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, Owner, new_token
 from wakeful.runtime.settling import Bearings, keep_bearings
-from wakeful.runtime.sharing import Limits, Room, Scope, Share, shares_of
+from wakeful.runtime.sharing import Limits, Room, Scope, Share, demand_of, shares_of
 from wakeful.store import jobs as store
 from wakeful.store.database import Database
 from wakeful.store.jobs import Claimed, Lane
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import CLAIM_FAILED, JOB_CLAIMED, JOBS_CLAIMED, LANES_CLAIMED
 
-PASSES: Final = 3
+PASSES: Final = 20
 DOUBT_SECONDS: Final = 120.0
 
 
@@ -122,7 +122,7 @@ async def claim_round(claiming: Claiming) -> int:
 
 def room_of(claiming: Claiming) -> Room:
     """How much may be claimed now."""
-    return Room.of(claiming.crew, claiming.pace, claiming.starts, claiming.finding.lanes.values())
+    return Room.of(claiming.crew, claiming.pace, claiming.starts, claiming.finding.job_types)
 
 
 def limits_of(claiming: Claiming) -> Limits:
@@ -168,12 +168,13 @@ async def _look_if_due(claiming: Claiming, poll: PollSettings) -> None:
 async def _claim_in_passes(claiming: Claiming, owner: Owner) -> int:
     """Share what may start among the lanes; what a lane can't use goes to the others. Gives how many were claimed."""
     found, lanes, began = 0, len(claiming.finding.lanes), time.monotonic()
+    _let_take_part(claiming)
     for _ in range(PASSES):
+        room = room_of(claiming)
+        if not room.any:
+            break
         shares = shares_of(
-            claiming.finding.lanes.values(),
-            room=room_of(claiming),
-            turns=claiming.turns,
-            limits=limits_of(claiming).most,
+            claiming.finding.lanes, room=room, turns=claiming.turns, limits=limits_of(claiming).most
         )
         got = await _claim_shares(claiming, owner, shares)
         found += got
@@ -183,6 +184,13 @@ async def _claim_in_passes(claiming: Claiming, owner: Owner) -> int:
         seconds = time.monotonic() - began
         claiming.telemetry.emit(LANES_CLAIMED, lanes=lanes, jobs=found, seconds=round(seconds, 4))
     return found
+
+
+def _let_take_part(claiming: Claiming) -> None:
+    room = room_of(claiming)
+    for lane in claiming.finding.new:
+        claiming.turns.want(demand_of(lane, room=room, most=1))
+    claiming.finding.new.clear()
 
 
 async def _claim_shares(claiming: Claiming, owner: Owner, shares: Sequence[Share]) -> int:

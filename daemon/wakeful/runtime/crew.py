@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 import anyio
@@ -42,6 +42,10 @@ class Crew:
     def waiting(self) -> int:
         """Jobs that wait for a worker, or for one that is about to wake up."""
         return len(self._inbox)
+
+    def waiting_of_others(self, job_types: Container[str]) -> int:
+        """Of those the ones of other types than these."""
+        return sum(one.job.job_type not in job_types for one in self._inbox)
 
     @property
     def busy(self) -> int:

@@ -67,11 +67,14 @@ class Finding:
     """What the claimer believes, with when it looked and what that took; times are monotonic seconds.
 
     `hot`: lanes that are polled instead of notified about, and until when. `foreign`: lanes that are not ours to claim.
-    `busy`: lanes to be marked hot in the database. `due_at`: when the next poll is due.
+    `busy`: lanes to be marked hot in the database. `due_at`: when the next poll is due. `job_types`: of the lanes that
+    were found. `new`: lanes that are to take part in the turns from now on.
     """
 
     hints: Hints = field(default_factory=Hints)
     lanes: dict[int, Lane] = field(default_factory=dict)
+    new: list[Lane] = field(default_factory=list)
+    job_types: set[str] = field(default_factory=set)
     hot: dict[int, float] = field(default_factory=dict)
     foreign: set[int] = field(default_factory=set)
     busy: dict[int, Lane] = field(default_factory=dict)
@@ -137,6 +140,8 @@ class Finding:
         self.quiet = poll.min if found or not self.quiet else min(self.quiet * QUIETER, poll.max)
         hot = self.is_hot(now)
         seconds = random.uniform(*HOT_POLL_SECONDS) if hot else self.quiet * random.uniform(0.8, 1.0)
+        if (self.hints.everything or self.due_at == 0.0) and not self.may_look(now):
+            seconds = min(seconds, self.looked_at + SHARE * self.look_seconds - now)  # a look is owed
         self.due_at = now + seconds
         return seconds
 
@@ -161,6 +166,8 @@ async def look_everywhere(finding: Finding, bearings: Bearings, database: Databa
     if whole:
         bearings.full_look_at = finding.looked_at
     finding.lanes.clear()
+    finding.new.clear()
+    finding.job_types.clear()
     _believe(finding, bearings, lanes)
 
 
@@ -192,6 +199,8 @@ def _believe(finding: Finding, bearings: Bearings, lanes: Iterable[Lane]) -> Non
             continue
         bearings.cursors.found(lane.lane_id, lane.pos)
         finding.lanes[lane.lane_id] = lane
+        finding.new.append(lane)
+        finding.job_types.add(lane.job_type)
 
 
 async def mark_hot(finding: Finding, database: Database) -> None:
