@@ -1300,7 +1300,7 @@ language sql stable as $$
                 from given g
             ) as d
             cross join wakeful.installation i
-            left join wakeful.job_type t on t.job_type = d.job_type
+            left join lateral (select * from wakeful.job_type t where t.job_type = d.job_type limit 1) as t on true
             where i.only_one
         ) as k
     )
