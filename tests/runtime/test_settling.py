@@ -12,14 +12,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from support.databases import ClonedDatabase, Connection
+from support.cluster import Cluster, execute, make_template
+from support.databases import ClonedDatabase, Connection, cloned_database
 from support.eventually import eventually
 from support.factories import enqueue
 from support.working import Claimer, claimer_on
 from wakeful.aio.wakeup import Wakeup
-from wakeful.core.pace import Pace
+from wakeful.core.pace import ENOUGH_RUNS, Pace
 from wakeful.core.settings import PollSettings
 from wakeful.core.settling import LATE_SECONDS, Settling
+from wakeful.embedded import StopMode
 from wakeful.runtime.claimer import Claiming, take_turn
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.holdings import Holding, Holdings
@@ -329,6 +331,30 @@ async def test_with_a_new_connection_every_cursor_begins_anew(db: ClonedDatabase
 
         assert here.bearings.cursors.known() == []
         assert here.bearings.settling.low_water == 0
+
+
+async def test_after_a_crash_that_forgot_claims_they_are_made_again_from_behind_the_former_cursor(
+    own_cluster: Cluster,
+) -> None:
+    await make_template(own_cluster)
+    await execute(own_cluster.dsn(), "alter system set wal_writer_delay = '10s'")
+    await execute(own_cluster.dsn(), "select pg_reload_conf()")
+    async with cloned_database(own_cluster) as db, site(db) as here:
+        sql = await db.connect()
+        for _ in range(15):
+            await enqueue(sql)
+        for _ in range(ENOUGH_RUNS):
+            here.claiming.pace.ran("COLLECT", 0.001)  # short: its claims commit asynchronously
+        await here.tick(2)
+        first = await here.turn()
+        assert await here.cursor() == first[-1]
+
+        own_cluster.postmaster.stop(StopMode.IMMEDIATE)
+        own_cluster.postmaster.start()
+        await eventually(lambda: is_usable(here))
+        again = await here.turn()
+        assert len(again) == 15, "the server was to forget the claims"
+        assert again == first
 
 
 async def is_usable(here: Site) -> bool:
