@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 import anyio.lowlevel
@@ -14,7 +15,7 @@ import pytest
 
 from support.cluster import Cluster, execute, make_template
 from support.databases import ClonedDatabase, Connection, cloned_database
-from support.eventually import eventually
+from support.eventually import eventually, looked
 from support.factories import enqueue
 from support.working import Claimer, claimer_on
 from wakeful.aio.wakeup import Wakeup
@@ -22,7 +23,7 @@ from wakeful.core.pace import ENOUGH_RUNS, Pace
 from wakeful.core.settings import PollSettings
 from wakeful.core.settling import LATE_SECONDS, Settling
 from wakeful.embedded import StopMode
-from wakeful.runtime.claimer import Claiming, take_turn
+from wakeful.runtime.claimer import Claiming, run_claimer, take_turn
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, suspended_clock
@@ -378,6 +379,30 @@ async def test_positions_that_went_backwards_forget_every_cursor(db: ClonedDatab
 
         assert here.bearings.cursors.known() == []
         assert len(await here.turn()) == 1
+
+
+async def test_a_quiet_claimer_finds_what_a_transaction_that_it_passed_over_left_without_being_told(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    writer, stop = await db.connect(), anyio.Event()
+    transaction = writer.transaction()
+    async with site(db, late=0.0) as here, anyio.create_task_group() as group:
+        await transaction.start()
+        early = (await enqueue(writer, notify=False)).job_id
+        group.start_soon(partial(run_claimer, here.claiming, stop, poll=POLL, turned=lambda: None))
+        await enqueue(sql)
+        here.claiming.finding.hints.hear(None)
+        here.claiming.bell.ring()
+        await eventually(looked(lambda: len(here.claiming.holdings)))
+        await eventually(here.cursor, until=lambda cursor: cursor >= 2)
+
+        await transaction.commit()
+        await eventually(looked(lambda: len(here.claiming.holdings)), until=lambda count: count == 2)
+        assert early in {one.job_id for one in here.claiming.holdings.snapshot()}
+
+        # And when nothing is left to see it asks nothing any more but its polls.
+        await eventually(looked(lambda: here.bearings.restless_seconds is None))
+        stop.set()
 
 
 @pytest.mark.parametrize("seed", range(3))
