@@ -1821,7 +1821,9 @@ create view wakeful.jobs as
         case when t.secret_paths <> '{}' then wakeful.redacted(j.payload, t.secret_paths) else j.payload end as payload,
         j.attempts, j.max_attempts, j.run_after,
         case when j.status = 'RUNNING' then i.beat_at + coalesce(t.lease, interval '30 seconds') end as lease_until,
-        j.dedupe_key, j.last_error, j.errors, j.result, j.degraded, p.document as progress, j.tags, j.meta, j.run_no,
+        j.dedupe_key, j.last_error, j.errors,
+        case when t.secret_paths <> '{}' then wakeful.redacted(j.result, t.secret_paths) else j.result end as result,
+        j.degraded, p.document as progress, j.tags, j.meta, j.run_no,
         j.handed_back, j.snoozed, j.lost, j.instance_id, j.created_at, j.started_at, j.finished_at
     from (
         select
@@ -1853,7 +1855,7 @@ create view wakeful.jobs as
     left join wakeful.job_type t on t.job_type = j.job_type
     left join wakeful.instance i on i.instance_id = j.instance_id and j.status = 'RUNNING'
     left join wakeful.progress p on p.job_id = j.job_id and (p.run_no = j.run_no or j.status <> 'RUNNING');
-comment on view wakeful.jobs is 'One row a job, wherever it is; values at the payload paths that its type calls secret are replaced';
+comment on view wakeful.jobs is 'One row a job, wherever it is; what its type calls secret is replaced, in payload and result';
 do $$
 declare
     described record;
@@ -1866,6 +1868,7 @@ begin
         left join (values
             ('status', 'PENDING, RUNNING, DONE, DEAD or CANCELLED'),
             ('payload', 'What the handler is given, with [secret] at the paths that its type calls secret'),
+            ('result', 'What the handler returned, with [secret] at the same paths'),
             ('lease_until', 'Until when the owner of a running job may be silent'),
             ('progress', 'Steps and progress: of this run while it runs, else of the last')
         ) as own (column_name, note) on own.column_name = v.attname

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 import pytest
 
 from support.databases import ClonedDatabase, Connection
-from support.factories import declare, enqueue, job_in
+from support.factories import declare, enqueue, finish, job_in
 from support.refusals import refused
 
 Role = Literal["producer", "observer", "worker", "nobody"]
@@ -237,6 +238,22 @@ async def test_an_observer_sees_payloads_without_their_secrets(db: ClonedDatabas
         await observer.fetchval("select payload from wakeful.jobs where payload ->> 'token' = 's3cret'")
         is None
     )
+
+
+@pytest.mark.parametrize("role", ["producer", "observer", "worker"])
+async def test_a_result_that_echoes_its_payload_shows_no_secret(
+    db: ClonedDatabase, sql: Connection, role: Role
+) -> None:
+    await declare(sql, "COLLECT", secret_paths=["card.token"])
+    job_id = await job_in(sql, "RUNNING")
+    await finish(sql, job_id, result={"card": {"token": "s3cret", "kind": "gift"}, "n": 1})
+    looker = await as_role(db, role)
+
+    seen = await looker.fetchval("select result from wakeful.job($1)", job_id)
+
+    assert json.loads(seen) == {"card": {"token": "[secret]", "kind": "gift"}, "n": 1}
+    if role != "producer":
+        assert await looker.fetchval("select result from wakeful.jobs where job_id = $1", job_id) == seen
 
 
 async def test_an_observer_cannot_look_behind_the_view_with_a_function_of_its_own(

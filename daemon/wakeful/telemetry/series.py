@@ -19,7 +19,8 @@ MOST_SERIES: Final = 500
 OTHER: Final = "other"
 
 _VALUE_LIMIT_BYTES: Final = 120
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
+# Controls, and what ends or reorders a line on a terminal (bidi marks, separators).
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 Key = tuple[str, ...]
 Labels = tuple[object, ...]  # the values, in the order of the metric's labels
