@@ -18,6 +18,7 @@ from wakeful.core.outcome import HandedBack
 from wakeful.core.pace import Pace
 from wakeful.core.settings import Settings
 from wakeful.errors import UnknownJobType
+from wakeful.handlers.isolation.pool import ProcessPool
 from wakeful.handlers.registry import Registry
 from wakeful.handlers.resources import Resources
 from wakeful.handlers.threads import ThreadPool
@@ -129,18 +130,19 @@ def compose(
     databases: tuple[Database, Database],
     resources: Resources,
     threads: ThreadPool,
+    processes: ProcessPool,
 ) -> Parts:
     """Put an instance together; `databases` are the hot one and the one for upkeep."""
     (hot, upkeep), telemetry = databases, observed.telemetry
-    lease, holdings, attempts = Lease(), Holdings(), Attempts()
+    lease, holdings, attempts, clock = Lease(), Holdings(), Attempts(), ServerClock()
     bells = Bells(claimer=Wakeup(), promoter=Alarm(), dispatcher=Wakeup())
-    gate, clock = Gate(bells.claimer.ring), ServerClock()
-    crew = Crew(settings.worker.concurrency, bells.claimer)
+    gate, crew = Gate(bells.claimer.ring), Crew(settings.worker.concurrency, bells.claimer)
     finisher = _finisher(settings, hot, holdings, bells)
     executing = Executing(
         find=registry.find,
         resources=resources,
         threads=threads,
+        processes=processes,
         attempts=attempts,
         reporter=Reporter(upkeep),
         trailing=TrailingWrites(),

@@ -96,6 +96,14 @@ class NoFreeThread(JobInterrupted):
     """A plain handler waited for a thread until its deadline and never began; the job is put back as it was."""
 
 
+class ProcessDied(WakefulError):
+    """The process that a handler with isolation ran in has ended before the handler; the message says how."""
+
+
+class MemoryLimitExceeded(WakefulError):
+    """A handler's process took more memory than `worker.process_memory` allows, and was killed or refused."""
+
+
 class Directive(WakefulError):
     """Raised by a handler to say what should happen to its job; not a failure of the handler's code."""
 

@@ -20,6 +20,7 @@ from wakeful.aio.shutdown import Shutdown
 from wakeful.composition import Observed, Parts, compose
 from wakeful.core.settings import Settings
 from wakeful.errors import SchemaMismatch
+from wakeful.handlers.isolation.pool import open_processes
 from wakeful.handlers.registry import Registry
 from wakeful.handlers.threads import open_threads
 from wakeful.handlers.trailing import run_trailing
@@ -110,6 +111,7 @@ async def live(
                 open_threads(
                     limit=settings.worker.threads, stuck_limit=settings.worker.stuck_limit
                 ) as threads,
+                open_processes(registry, settings.worker, settings.handlers) as processes,
             ):
                 parts = compose(
                     settings,
@@ -118,6 +120,7 @@ async def live(
                     databases=(hot, upkeep),
                     resources=resources,
                     threads=threads,
+                    processes=processes,
                 )
                 await _support(parts, life, url)
         enter(observed, "close")

@@ -20,6 +20,7 @@ from wakeful.core.settings import (
     Settings,
     WorkerSettings,
 )
+from wakeful.handlers.isolation.pool import open_processes
 from wakeful.handlers.registry import Registry
 from wakeful.handlers.threads import open_threads
 from wakeful.handlers.trailing import run_trailing
@@ -77,9 +78,16 @@ async def running(
         open_database(chosen.database, telemetry, outage=outage) as upkeep,
         registry.open_resources() as resources,
         open_threads(limit=chosen.worker.threads, stuck_limit=chosen.worker.stuck_limit) as threads,
+        open_processes(registry, chosen.worker, chosen.handlers) as processes,
     ):
         parts = compose(
-            chosen, registry, observed, databases=(hot, upkeep), resources=resources, threads=threads
+            chosen,
+            registry,
+            observed,
+            databases=(hot, upkeep),
+            resources=resources,
+            threads=threads,
+            processes=processes,
         )
         parts.gate.let_through()
         await parts.membership.register()

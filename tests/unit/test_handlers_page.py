@@ -21,7 +21,7 @@ def test_the_code_of_the_page_runs() -> None:
     for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
         exec(compile(block, "docs/handlers.md", "exec", dont_inherit=True), names)
 
-    assert names["registry"].job_types() == ("COLLECT", "PUBLISH", "TRANSCODE")
+    assert names["registry"].job_types() == ("COLLECT", "PUBLISH", "RESIZE", "TRANSCODE")
     assert names["registry"].find("COLLECT").bind({"place_id": "abc"}) == names["Collect"]("abc", 20)
 
 

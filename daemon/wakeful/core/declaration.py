@@ -9,17 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from wakeful.core.settings import LeaseSettings
 
 DEFAULT_DEADLINE_SECONDS: Final = 3600.0
 DEFAULT_MAX_ATTEMPTS: Final = 5
 
+Isolation = Literal["process"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """One job type as its handler declares it. `declared_deadline` is in seconds, None where the type names none."""
+    """One job type as its handler declares it. `declared_deadline` is in seconds, None where the type names none.
+
+    `isolation` is between a daemon and its handlers: no enqueue depends on it, and it is not published.
+    """
 
     job_type: str
     queue: str = "default"
@@ -32,6 +37,7 @@ class Declaration:
     owner: str | None = None
     history: bool = True
     steps: tuple[str, ...] = ()
+    isolation: Isolation | None = None
 
     @property
     def deadline(self) -> float:

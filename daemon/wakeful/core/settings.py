@@ -41,11 +41,18 @@ class DatabaseSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What one instance runs. `queues` holds queue names, or "*" for every queue that exists or will."""
+    """What one instance runs. `queues` holds queue names, or "*" for every queue that exists or will.
+
+    `processes` are those of types with isolation: `process_memory` is the limit of each in MiB, 0 for none, and after
+    `process_jobs` jobs it is replaced.
+    """
 
     name: str | None = None
     concurrency: int = 10
     threads: int = 10
+    processes: int = 2
+    process_memory: int = 1024
+    process_jobs: int = 100
     queues: tuple[str, ...] = ("*",)
     stuck_limit: int = 10
 

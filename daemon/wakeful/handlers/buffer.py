@@ -7,6 +7,7 @@ is checked in the handler's own line, so that the finish is not refused for it.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -40,15 +41,17 @@ class Buffered:
 
 
 NOTHING: Final = Buffered()
+Asked = FollowUp | AlertRequest | str
 
 
 class Buffer:
-    """Collects for one attempt, in any thread, until it is closed."""
+    """Collects for one attempt, in any thread, until it is closed; `on_added` hears of each thing in its order."""
 
-    __slots__ = ("_alerts", "_bytes", "_closed", "_degraded", "_follow_ups", "_lock")
+    __slots__ = ("_alerts", "_bytes", "_closed", "_degraded", "_follow_ups", "_lock", "_on_added")
 
-    def __init__(self) -> None:
+    def __init__(self, on_added: Callable[[Asked], None] = lambda _asked: None) -> None:
         self._lock = Lock()
+        self._on_added = on_added
         self._follow_ups: list[FollowUp] = []
         self._alerts: list[AlertRequest] = []
         self._degraded: list[str] = []
@@ -75,6 +78,7 @@ class Buffer:
                 )
             self._bytes += size
             self._follow_ups.append(follow_up)
+            self._on_added(follow_up)
 
     def add_alert(self, alert: AlertRequest) -> None:
         """Keep an alert to raise when the job is settled; raises ValueError past the bound."""
@@ -83,6 +87,7 @@ class Buffer:
             if len(self._alerts) >= ALERTS_LIMIT:
                 raise ValueError(f"one job raises at most {ALERTS_LIMIT} alerts")
             self._alerts.append(alert)
+            self._on_added(alert)
 
     def add_degraded(self, reason: object) -> None:
         """Keep a reason, cleaned; said twice it counts once, and past the bound it is dropped."""
@@ -91,6 +96,7 @@ class Buffer:
             self._refuse_if_closed()
             if text not in self._degraded and len(self._degraded) < DEGRADED_LIMIT:
                 self._degraded.append(text)
+                self._on_added(text)
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

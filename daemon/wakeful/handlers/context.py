@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from wakeful.core import jsontext
@@ -40,10 +40,11 @@ class JobContext:
         *,
         resources: object = None,
         log: object = None,
+        buffer: Buffer | None = None,
     ) -> None:
         self._job = job
         self._port = port
-        self._buffer: Buffer | None = None
+        self._buffer = buffer
         self._payload = payload
         self.resources: Any = resources
         self.log: Any = log
@@ -211,6 +212,19 @@ class JobContext:
             with _MAKING:  # two threads of one handler may ask at once
                 buffer = self._buffer = self._buffer or Buffer()
         return buffer
+
+
+class Inside(NamedTuple):
+    """For the runtime: what a context is made of."""
+
+    job: Job
+    port: ProgressPort
+    buffer: Buffer
+
+
+def inside(context: JobContext) -> Inside:
+    """For the runtime: give what a context is made of."""
+    return Inside(context._job, context._port, context._asked())
 
 
 def decoded_payload(job: Job) -> Mapping[str, object]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
-from wakeful.core.declaration import Declaration
+from wakeful.core.declaration import Declaration, Isolation
 from wakeful.core.durations import parse_duration
 from wakeful.core.names import (
     deadline_problem,
@@ -38,6 +38,7 @@ def declare(
     owner: str | None,
     limit_key: str | None,
     steps: Sequence[str],
+    isolation: Isolation | None,
 ) -> Declaration:
     """Give the declaration of a job type; `fields` are its payload's, where they are known. Raises ValueError."""
     problems: list[str] = []
@@ -49,6 +50,8 @@ def declare(
     problems.extend(_path_problems("subject", () if subject is None else (subject,), fields))
     problems.extend(_path_problems("secret", secret, fields))
     problems.extend(_step_problems(steps))
+    if isolation not in (None, "process"):
+        problems.append(f'isolation {isolation!r} is neither "process" nor None')
     seconds = _deadline(deadline, problems)
     if problems:
         raise ValueError("; ".join(problems))
@@ -64,6 +67,7 @@ def declare(
         owner=owner,
         history=history,
         steps=tuple(steps),
+        isolation=isolation,
     )
 
 

@@ -54,6 +54,11 @@ class Handler:
         """The hook round each attempt, if its registry has one."""
         return self.home.around
 
+    @property
+    def is_isolated(self) -> bool:
+        """Whether its jobs run in a process of their own."""
+        return self.declaration.isolation == "process"
+
     def bind(self, payload: object) -> object:
         """Give the payload as the declared type; raises InvalidPayload."""
         return self.payload.bind(payload, self.declaration.secret_paths)

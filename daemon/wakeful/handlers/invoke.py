@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import CoroutineType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from wakeful.core.text import only_member
 from wakeful.errors import Directive, JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
@@ -41,11 +41,31 @@ class Raised(NamedTuple):
 Answer = Returned | Raised
 
 
-async def invoke(handler: Handler, job: JobContext, payload: object, threads: ThreadPool) -> Answer:
-    """Call a handler with its bound payload, on the loop or in a thread, inside its registry's hook. Never raises."""
+class Elsewhere(Protocol):
+    """Where handlers with isolation run: hook, payload and lifespan are those of the process over there."""
+
+    async def run(self, job: JobContext) -> object:
+        """Give what the handler returned; raises what it raised, and how its process ended."""
+        ...
+
+
+async def invoke(
+    handler: Handler,
+    job: JobContext,
+    payload: object,
+    threads: ThreadPool,
+    *,
+    elsewhere: Elsewhere | None = None,
+) -> Answer:
+    """Call a handler with its bound payload, on the loop or in a thread, inside its registry's hook. Never raises.
+
+    One with isolation is called `elsewhere`, but where that is None: there this process is the one for it.
+    """
     born = FORKS.generation
     try:
-        if handler.around is None:
+        if elsewhere is not None and handler.is_isolated:
+            value = await elsewhere.run(job)
+        elif handler.around is None:
             value = await _call(handler, job, payload, threads)
         else:
             value = await handler.around(job, _Once(partial(_call, handler, job, payload, threads)))

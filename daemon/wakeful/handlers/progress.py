@@ -148,7 +148,7 @@ class Progress:
 
     def mark(self, name: str | None, percent: float | None, message: str | None) -> None:
         """Note percent and message of a step, of the one entered last where none is named; thread-safe, no write."""
-        shown = _percent(percent)
+        shown = percent_of(percent)
         text = None if message is None else self._shown(message)
         self._raise_if_lost()
         with self._lock:
@@ -282,7 +282,8 @@ class Progress:
                 self._written = newest
 
 
-def _percent(percent: float | None) -> float | None:
+def percent_of(percent: float | None) -> float | None:
+    """Give a percentage as it is shown, from 0 to 100; raises TypeError and ValueError for what is none."""
     if percent is None:
         return None
     if isinstance(percent, bool) or not isinstance(percent, int | float | Decimal):

@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from wakeful.core.declaration import DEFAULT_MAX_ATTEMPTS, Declaration
+from wakeful.core.declaration import DEFAULT_MAX_ATTEMPTS, Declaration, Isolation
 from wakeful.errors import UnknownJobType
 from wakeful.handlers.declaring import declare
 from wakeful.handlers.handler import Backoff, Handler, Home, JobType
@@ -54,13 +54,14 @@ class Registry:
         owner: str | None = None,
         limit_key: str | None = None,
         steps: Sequence[str] = (),
+        isolation: Isolation | None = None,
     ) -> Callable[[Callable[P, R]], JobType[P, R]]:
         """Register the decorated function as the handler of `job_type`; raises ValueError for a mistake.
 
         `deadline` is the longest time of one attempt, in seconds or as "10m" (1 h where none is given); `backoff`
         gives the seconds to wait after failed attempt number n; `subject` and `secret` are paths into the payload
         ("place_id", "auth.token"); ``history=False`` keeps no row of a job that ended well; `steps` are shown from
-        the start.
+        the start; ``isolation="process"`` runs it in a process apart, which imports this module itself.
         """
         # The names of the place that decorates: a payload type may be local to a function.
         names = sys._getframe(1).f_locals
@@ -82,6 +83,7 @@ class Registry:
                 owner=owner,
                 limit_key=limit_key,
                 steps=steps,
+                isolation=isolation,
             )
             declaration = _named(job_type, function, make)
             return JobType(self._add(declaration, function, shape=shape, backoff=backoff), function)
@@ -128,13 +130,31 @@ class Registry:
         """Give the job types that have a handler, sorted."""
         return tuple(sorted(self._handlers))
 
+    def handlers(self) -> tuple[Handler, ...]:
+        """Give all handlers, sorted by job type."""
+        return tuple(self._handlers[job_type] for job_type in self.job_types())
+
     def declarations(self) -> tuple[Declaration, ...]:
         """Give what the handlers declare, sorted by job type: what an instance publishes."""
         return tuple(self._handlers[job_type].declaration for job_type in self.job_types())
 
     def open_resources(self) -> AbstractAsyncContextManager[Resources]:
-        """Enter the lifespans; leave them in the task that entered them."""
-        return open_homes(tuple(self._homes))
+        """Enter the lifespans; leave them in the task that entered them.
+
+        One of a registry whose types are all isolated is entered in their processes only.
+        """
+        return open_homes(tuple(one for one in self._homes if not self._is_elsewhere(one)))
+
+    def open_isolated_resources(self) -> AbstractAsyncContextManager[Resources]:
+        """The same in a process of handlers: the lifespans of registries that have such types."""
+        return open_homes(tuple(one for one in self._homes if any(self._isolation_in(one))))
+
+    def _is_elsewhere(self, home: Home) -> bool:
+        isolated = self._isolation_in(home)
+        return bool(isolated) and all(isolated)
+
+    def _isolation_in(self, home: Home) -> list[bool]:
+        return [one.is_isolated for one in self._handlers.values() if one.home is home]
 
     def _add(
         self,

@@ -11,14 +11,42 @@ from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from threading import Lock
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from wakeful.core.text import describe_exception
 from wakeful.handlers.bridge import Bridge
 from wakeful.handlers.control import AttemptControl
-from wakeful.handlers.progress import Progress
 
 _MAKING: Final = Lock()
+
+
+class Marked(Protocol):
+    """The progress of an attempt as its steps need it: `Progress`, or what tells one in another process."""
+
+    async def begin(self) -> None:
+        """Store the declared steps."""
+        ...
+
+    async def enter(self, name: str) -> None:
+        """Store that a step runs."""
+        ...
+
+    async def leave(self, name: str, *, error: str | None) -> None:
+        """Store that a step has ended."""
+        ...
+
+    def mark(self, name: str | None, percent: float | None, message: str | None) -> None:
+        """Note percent and message of a step."""
+        ...
+
+    @property
+    def due(self) -> bool:
+        """Whether something is to be written now."""
+        ...
+
+    async def flush_if_due(self) -> None:
+        """Write what was marked, if it may be written now."""
+        ...
 
 
 class ProgressPort:
@@ -26,14 +54,14 @@ class ProgressPort:
 
     __slots__ = ("_make", "_progress", "bridge", "control")
 
-    def __init__(self, make: Callable[[], Progress], bridge: Bridge, control: AttemptControl) -> None:
+    def __init__(self, make: Callable[[], Marked], bridge: Bridge, control: AttemptControl) -> None:
         self._make = make
-        self._progress: Progress | None = None
+        self._progress: Marked | None = None
         self.bridge = bridge
         self.control = control
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> Marked:
         """The attempt's one progress."""
         progress = self._progress
         if progress is None:
@@ -116,7 +144,7 @@ class _Due:
 
     __slots__ = ("_progress",)
 
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: Marked | None) -> None:
         self._progress = progress
 
     def __await__(self) -> Generator[Any, None, None]:

@@ -72,16 +72,17 @@ def _begin(
     landed: Callable[[Landing], None] | None,
 ) -> Attempt:
     seconds = deadline_of(executing, holding)
+    place = executing.place_of(prepared.handler)
     holding.stage, holding.started = "running", time.monotonic()
     attempt = Attempt(
         holding=holding,
         control=prepared.control,
         task=task,
-        on_loop=prepared.handler.runs_on_loop,
+        on_loop=prepared.handler.runs_on_loop and not prepared.handler.is_isolated,
         deadline=holding.started + seconds,
         grace=seconds,
-        in_thread=executing.threads.carries,
-        waits=executing.threads.waits,
+        in_thread=place.carries,
+        waits=place.waits,
         landed=landed,
     )
     executing.attempts.begin(attempt)
@@ -97,7 +98,13 @@ async def _call(executing: Executing, holding: Holding, prepared: Prepared) -> A
     answer: Answer | None = await _begin_progress(prepared) if prepared.handler.declaration.steps else None
     if answer is None:
         with attempt_context(prepared.names, prepared.lines):
-            answer = await invoke(prepared.handler, prepared.context, prepared.payload, executing.threads)
+            answer = await invoke(
+                prepared.handler,
+                prepared.context,
+                prepared.payload,
+                executing.threads,
+                elsewhere=executing.processes,
+            )
     executing.attempts.end(holding)
     return answer
 

@@ -23,6 +23,7 @@ from wakeful.errors import InvalidPayload, UnknownJobType
 from wakeful.handlers.context import JobContext, decoded_payload
 from wakeful.handlers.control import AttemptControl
 from wakeful.handlers.handler import Handler
+from wakeful.handlers.isolation.pool import ProcessPool
 from wakeful.handlers.progress import Progress
 from wakeful.handlers.resources import Resources
 from wakeful.handlers.steps import ProgressPort
@@ -46,6 +47,7 @@ class Executing:
     find: Callable[[str], Handler]
     resources: Resources
     threads: ThreadPool
+    processes: ProcessPool
     attempts: Attempts
     reporter: Reporter
     trailing: TrailingWrites
@@ -56,6 +58,10 @@ class Executing:
     submit: Callable[[Conclusion], None]
     deadline: float | None = None
     backoff: Callable[[int], float] | None = None
+
+    def place_of(self, handler: Handler) -> ThreadPool | ProcessPool:
+        """Where a handler runs that is not on the loop."""
+        return self.processes if handler.is_isolated else self.threads
 
 
 class Prepared(NamedTuple):

@@ -39,6 +39,7 @@ from wakeful.errors import (
 from wakeful.handlers.buffer import NOTHING, Buffered
 from wakeful.handlers.control import StopReason
 from wakeful.handlers.invoke import Answer, Raised, Returned
+from wakeful.handlers.isolation.answers import RaisedInProcess
 from wakeful.handlers.plain import encode_result
 from wakeful.telemetry.redaction import Redactor
 
@@ -121,6 +122,8 @@ def _raised(raised: BaseException, buffered: Buffered, circumstances: Circumstan
             return Failed(error=entry, delay=circumstances.delay(), retry=raised.retry, alerts=alerts)
         case Discard():
             return Discarded(reason=clean(raised.reason, REASON_LIMIT_BYTES), alerts=alerts)
+        case RaisedInProcess():
+            return Failed(error=raised.entry, delay=circumstances.delay(), alerts=alerts)
         case _:
             return Failed(error=describe_exception(raised), delay=circumstances.delay(), alerts=alerts)
 

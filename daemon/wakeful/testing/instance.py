@@ -24,6 +24,7 @@ from wakeful.core.settings import Settings
 from wakeful.core.text import ERROR_LIMIT_BYTES, clean
 from wakeful.errors import StoreUnavailable
 from wakeful.handlers.control import AttemptControl
+from wakeful.handlers.isolation.pool import open_processes
 from wakeful.handlers.plain import encode, encode_result
 from wakeful.handlers.registry import Registry, registry_of_any
 from wakeful.handlers.steps import ProgressPort, Step
@@ -191,11 +192,18 @@ async def instance(
     async with (
         opened(db, bus) as database,
         open_threads(limit=chosen.worker.threads, stuck_limit=chosen.worker.stuck_limit) as threads,
+        open_processes(handlers, chosen.worker, chosen.handlers) as processes,
         handlers.open_resources() as resources,
         anyio.create_task_group() as group,
     ):
         parts = compose(
-            chosen, handlers, observed, databases=(database, database), resources=resources, threads=threads
+            chosen,
+            handlers,
+            observed,
+            databases=(database, database),
+            resources=resources,
+            threads=threads,
+            processes=processes,
         )
         parts = replace(
             _step_by_step(parts), executing=replace(parts.executing, deadline=deadline, backoff=backoff)
