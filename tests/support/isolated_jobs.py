@@ -22,7 +22,7 @@ from wakeful import Discard, Fail, JobContext, RateLimited, Registry, Retry, Sno
 
 registry = Registry()
 
-LEDGER = "WAKEFUL_TEST_LEDGER"
+LEDGER = "LEDGER"
 LEAKED: list[bytes] = []
 
 

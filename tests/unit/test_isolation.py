@@ -176,7 +176,7 @@ async def test_a_handler_that_is_not_found_there_is_known_at_the_start() -> None
 async def test_a_lifespan_that_fails_there_fails_the_start_with_its_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("WAKEFUL_TEST_LEDGER", "/no/such/folder/ledger")
+    monkeypatch.setenv("LEDGER", "/no/such/folder/ledger")
     with pytest.raises(ProcessDied, match="could not get ready: FileNotFoundError"):
         async with open_processes(registry, WorkerSettings(), MODULES):
             pass
