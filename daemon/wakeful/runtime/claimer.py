@@ -151,7 +151,7 @@ def _seconds_after(claiming: Claiming, poll: PollSettings, found: int) -> float:
         finding.hints.everything = True  # what was believed is old, and used up
         return 0.0
     claiming.crew.want(room_of(claiming).low if finding.lanes else -1)
-    seconds = min(finding.rest_seconds(poll, found), max(0.0, finding.seconds_to_look(now)))
+    seconds = finding.rest_seconds(poll, found)
     restless = claiming.bearings.restless_seconds
     return seconds if restless is None else min(seconds, restless)
 

@@ -113,10 +113,6 @@ class Finding:
         """Whether all lanes may be looked at, going by what the last such look took."""
         return now >= self.looked_at + SHARE * self.look_seconds
 
-    def seconds_to_look(self, now: float) -> float:
-        """How long until what was heard of any lane may be looked for; for ever where nothing was."""
-        return self.looked_at + SHARE * self.look_seconds - now if self.hints.everything else math.inf
-
     def rung(self) -> None:
         """The bell rang before the poll was due: where no lane was named, that may be about any."""
         if not self.hints.lanes:
@@ -141,7 +137,8 @@ class Finding:
         hot = self.is_hot(now)
         seconds = random.uniform(*HOT_POLL_SECONDS) if hot else self.quiet * random.uniform(0.8, 1.0)
         if (self.hints.everything or self.due_at == 0.0) and not self.may_look(now):
-            seconds = min(seconds, self.looked_at + SHARE * self.look_seconds - now)  # a look is owed
+            # A look is owed, and may be made soon.
+            seconds = min(seconds, self.looked_at + SHARE * self.look_seconds - now)
         self.due_at = now + seconds
         return seconds
 
