@@ -2,7 +2,7 @@
 -- Proof against statistics, which are always wrong here: the limit and "nobody owns it" are written so that none can make
 -- the planner gather the whole lane and sort it; the rows are then found by their ids.
 -- Behind a cursor, what is dead or running at the head of the lane is not read. The lane may have been closed, or its queue
--- paused, since it was found.
+-- paused, since it was found. What most jobs leave empty comes as null, which is cheaper to read.
 -- $1 lane   $2 at most so many   $3 instance   $4 its incarnation   $5 the claim token   $6 true: commit asynchronously
 -- $7 the cursor: the position after which to look   $8 the queue
 with hurried as materialized (
@@ -33,5 +33,6 @@ where r.lane_id = $1 and r.ctid = any (array(select d.row_id from due d))
 returning
     r.pos, r.job_id, r.job_type, r.queue, r.priority, r.subject, r.payload::text as payload_text, r.attempts, r.max_attempts,
     r.run_no, r.lost, coalesce(extract(epoch from r.snoozed_for), 0)::double precision as snoozed_s,
-    extract(epoch from r.deadline)::double precision as deadline_s, r.tags, r.meta::text as meta_text, r.created_at, r.started_at,
+    extract(epoch from r.deadline)::double precision as deadline_s, nullif(r.tags, '{}') as tags,
+    nullif(r.meta, '{}')::text as meta_text, r.created_at, r.started_at,
     extract(epoch from r.started_at - r.run_after)::double precision as wait_s
