@@ -143,7 +143,7 @@ def _end(executing: Executing, attempt: Attempt, prepared: Prepared, answer: Ans
             delay=partial(backoff_of, executing, prepared.handler, holding.job.attempts),
         ),
     )
-    shown = without_secrets(outcome, executing.telemetry.redactor)
+    shown = without_secrets(outcome, prepared.lines.redactor)
     executing.submit(Conclusion(holding=holding, outcome=shown, run=run, landed=attempt.landed))
 
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple
 
 from wakeful.core import backoff
+from wakeful.core.job import Job
 from wakeful.core.outcome import ErrorEntry, Failed, Outcome
 from wakeful.core.pace import Pace
+from wakeful.core.secrets import values_at
 from wakeful.core.settings import JobSettings
 from wakeful.core.text import clean, describe_exception
 from wakeful.errors import InvalidPayload, UnknownJobType
@@ -36,6 +38,7 @@ from wakeful.runtime.lease import Lease
 from wakeful.runtime.reporter import Reporter
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.job_log import JobNames, LineBuffer, job_logger
+from wakeful.telemetry.redaction import Redactor
 
 MESSAGE_BYTES: Final = 4000
 
@@ -84,6 +87,7 @@ def prepare(executing: Executing, holding: Holding) -> Prepared | Outcome:
         # A handler that takes no payload may look at `job.payload`, which is decoded then.
         raw = decoded_payload(job) if handler.takes_payload else None
         payload = handler.bind(raw) if handler.takes_payload else None
+        redactor = _redactor_for(executing, handler, job, raw)
     except UnknownJobType as error:
         entry = ErrorEntry(type="UnknownJobType", message=clean(error, MESSAGE_BYTES))
         return Failed(error=entry, delay=backoff_of(executing, None, job.attempts))
@@ -94,16 +98,31 @@ def prepare(executing: Executing, holding: Holding) -> Prepared | Outcome:
         return Failed(error=describe_exception(error), delay=0.0, retry=False)
     control = AttemptControl(deadline_of(executing, holding))
     names = JobNames(job.job_id, job.job_type, job.queue, job.run_no, job.attempts)
-    lines = LineBuffer(executing.telemetry.redactor)
-    make = partial(progress_of, executing, holding, control, handler.declaration.steps)
+    lines = LineBuffer(redactor)
+    make = partial(progress_of, executing, holding, control, handler.declaration.steps, redactor=redactor)
     port = ProgressPort(make, executing.threads.bridge, control)
     resources = executing.resources.of(handler)
     context = JobContext(job, raw, port, resources=resources, log=job_logger(names, lines))
     return Prepared(handler, payload, context, port, control, lines, names)
 
 
+def _redactor_for(
+    executing: Executing, handler: Handler, job: Job, raw: Mapping[str, object] | None
+) -> Redactor:
+    """What hides the secrets of the process and those of this payload, where its type names any (R12)."""
+    paths, redactor = handler.declaration.secret_paths, executing.telemetry.redactor
+    if not paths:
+        return redactor
+    return redactor.also(values_at(decoded_payload(job) if raw is None else raw, paths))
+
+
 def progress_of(
-    executing: Executing, holding: Holding, control: AttemptControl, steps: Sequence[str]
+    executing: Executing,
+    holding: Holding,
+    control: AttemptControl,
+    steps: Sequence[str],
+    *,
+    redactor: Redactor | None = None,
 ) -> Progress:
     """The progress of one claim, written by the reporter."""
     return Progress(
@@ -113,7 +132,7 @@ def progress_of(
         steps=steps,
         database_now=_DatabaseClock(holding),
         on_mark=executing.trailing.add,
-        hide=executing.telemetry.redactor.text,
+        hide=(redactor or executing.telemetry.redactor).text,
     )
 
 

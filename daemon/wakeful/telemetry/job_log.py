@@ -49,17 +49,17 @@ class LogLine:
 class LineBuffer:
     """The last lines of one attempt. Thread-safe."""
 
-    __slots__ = ("_limit", "_lines", "_redactor")
+    __slots__ = ("_limit", "_lines", "redactor")
 
     def __init__(self, redactor: Redactor, limit: int = KEPT_LINES) -> None:
         self._lines: list[LogLine] = []
-        self._redactor = redactor
+        self.redactor = redactor
         self._limit = limit
 
     def add(self, level: str, event: object, fields: Mapping[str, object]) -> None:
         """Keep one line; the oldest makes room. Never raises."""
-        shown = {key: plain(value, self._redactor) for key, value in fields.items()}
-        message = message_of(str(plain(event, self._redactor)), shown)
+        shown = {key: plain(value, self.redactor) for key, value in fields.items()}
+        message = message_of(str(plain(event, self.redactor)), shown)
         line = LogLine(logged_at=datetime.now(UTC), level=level, message=clean(message, MESSAGE_LIMIT_BYTES))
         self._lines.append(line)
         del self._lines[: -self._limit]  # one step, as a thread sees it
@@ -147,6 +147,12 @@ def names_of_current_attempt() -> Mapping[str, object]:
     """Give what a line of this context carries; nothing outside of an attempt."""
     attempt = _current.get()
     return {} if attempt is None else attempt[0].fields()
+
+
+def redactor_of_current_attempt() -> Redactor | None:
+    """Give what hides the secrets of the attempt that asks, those of its payload among them; None outside of one."""
+    attempt = _current.get()
+    return None if attempt is None else attempt[1].redactor
 
 
 def keep_line_of_current_attempt(level: str, event: object, fields: Mapping[str, object]) -> None:

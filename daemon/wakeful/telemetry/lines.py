@@ -21,7 +21,7 @@ from uuid import UUID
 
 from wakeful.core.text import clean
 from wakeful.telemetry.events import EVENTS
-from wakeful.telemetry.redaction import Redactor
+from wakeful.telemetry.redaction import HIDDEN, Redactor
 
 TEXT_LIMIT_BYTES: Final = 16 * 1024
 SIMPLE_LENGTH: Final = 4096
@@ -86,9 +86,9 @@ def plain(value: object, redactor: Redactor, depth: int = 0) -> object:
     if isinstance(value, str):
         return _plain_text(redactor.text(str.__str__(value)))
     if isinstance(value, int) and value.bit_length() <= _INTEGER_BITS:
-        return int(value)
+        return HIDDEN if redactor.hides(int(value)) else int(value)
     if isinstance(value, float) and math.isfinite(value):
-        return float(value)
+        return HIDDEN if redactor.hides(float(value)) else float(value)
     if isinstance(value, Mapping | list | tuple | set | frozenset) and depth < DEEPEST:
         return _plain_entries(value, redactor, depth + 1)
     if isinstance(value, datetime):

@@ -26,8 +26,8 @@ from structlog.types import EventDict, WrappedLogger
 
 from wakeful.core.settings import LogSettings
 from wakeful.core.text import describe_exception
+from wakeful.telemetry import job_log
 from wakeful.telemetry.events import LOG_DROPPED, Event
-from wakeful.telemetry.job_log import JOB_LOGGER, keep_line_of_current_attempt, names_of_current_attempt
 from wakeful.telemetry.lines import HEAD, plain, simple_json, to_json, to_text
 from wakeful.telemetry.redaction import Redactor
 from wakeful.telemetry.writing import LineWriter
@@ -139,11 +139,15 @@ class LineHandler(logging.Handler):
         super().__init__()
         self.addFilter(_is_worth_a_line)
         self._writer = LineWriter(stream)
-        self._redactor = redactor
+        self._of_process = redactor
         self._as_text = as_text
         self._coloured = as_text and _is_terminal(stream) and "NO_COLOR" not in os.environ
         self._second = (-1, "")
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
+
+    @property
+    def _redactor(self) -> Redactor:
+        return job_log.redactor_of_current_attempt() or self._of_process
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record; one that can't be written is dropped, since there is nowhere to say so."""
@@ -159,7 +163,7 @@ class LineHandler(logging.Handler):
         self.acquire()
         try:
             head = self._head(time.time(), event.level, event.name, EVENT_LOGGER)
-            line = simple_json(head, fields, self._redactor)
+            line = simple_json(head, fields, self._of_process)
             if line is not None:
                 self._write(line)
         except Exception:  # noqa: BLE001 - as in `emit`
@@ -173,9 +177,8 @@ class LineHandler(logging.Handler):
             self._tell_dropped()
 
     def _tell_dropped(self) -> None:
-        fields = {"fields": {"lines": self._writer.dropped}, "name": EVENT_LOGGER}
-        level = _NUMBERS[LOG_DROPPED.level]
-        told = logging.makeLogRecord({"msg": LOG_DROPPED.name, "levelno": level, **fields})
+        shown = {"levelno": _NUMBERS[LOG_DROPPED.level], "fields": {"lines": self._writer.dropped}}
+        told = logging.makeLogRecord({"msg": LOG_DROPPED.name, "name": EVENT_LOGGER, **shown})
         if self._writer.write(self._rendered(told)):
             self._writer.dropped = 0
 
@@ -183,13 +186,11 @@ class LineHandler(logging.Handler):
         level, event = _level_of(record), _message_of(record)
         fields = _gathered(record, level, event)
         if not self._as_text:
-            return self._as_json(record, level, event, fields)
+            return self._json(record, level, event, fields)
         text = to_text(self._line(record, level, event, fields), coloured=self._coloured)
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
-    def _as_json(
-        self, record: logging.LogRecord, level: str, event: str, fields: Mapping[str, object]
-    ) -> str:
+    def _json(self, record: logging.LogRecord, level: str, event: str, fields: Mapping[str, object]) -> str:
         simple = None
         if not record.exc_info and not record.stack_info and type(record.name) is str:
             head = self._head(record.created, level, event, record.name)
@@ -223,10 +224,9 @@ class LineHandler(logging.Handler):
     def _blocks(self, record: logging.LogRecord) -> dict[str, object]:
         blocks: dict[str, object] = {}
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None and self._as_text:
-            blocks["exception"] = plain(describe_exception(error).traceback, self._redactor)
-        elif error is not None:
-            blocks["exception"] = plain(_structure_of(error), self._redactor)
+        if error is not None:
+            shown = describe_exception(error).traceback if self._as_text else _structure_of(error)
+            blocks["exception"] = plain(shown, self._redactor)
         if record.stack_info:
             blocks["stack"] = plain(record.stack_info, self._redactor)
         return blocks
@@ -262,9 +262,9 @@ def _gathered(record: logging.LogRecord, level: str, event: str) -> Mapping[str,
     fields = _fields_of(record)
     if record.name == EVENT_LOGGER:  # the catalogue says exactly what an event carries
         return fields
-    if record.name != JOB_LOGGER:
-        keep_line_of_current_attempt(level, event, fields)
-    bound = {**names_of_current_attempt(), **get_contextvars()}
+    if record.name != job_log.JOB_LOGGER:
+        job_log.keep_line_of_current_attempt(level, event, fields)
+    bound = {**job_log.names_of_current_attempt(), **get_contextvars()}
     return {**dict(sorted(bound.items())), **fields}
 
 

@@ -37,6 +37,14 @@ class Redactor:
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
             self._values = known  # last: who sees these values has their pattern
 
+    def also(self, values: Iterable[str]) -> Redactor:
+        """Give one that hides these, too: the secrets of one payload. What is added here later it does not learn of."""
+        return Redactor(self._values.union(values))
+
+    def hides(self, number: float) -> bool:
+        """Whether this very number is a secret, as one in a payload may be."""
+        return bool(self._values) and str(number) in self._values
+
     def may_touch(self, text: str) -> bool:
         """Whether `text` may hold a secret; where not, it certainly holds none. A tenth of a search for the pattern."""
         if "://" in text or "=" in text:
