@@ -111,7 +111,7 @@ async def live(
                 open_threads(
                     limit=settings.worker.threads, stuck_limit=settings.worker.stuck_limit
                 ) as threads,
-                open_processes(registry, settings.worker, settings.handlers) as processes,
+                open_processes(registry, settings.worker) as processes,
             ):
                 parts = compose(
                     settings,

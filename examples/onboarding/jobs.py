@@ -2,9 +2,9 @@
 
 A follow-up is committed together with its parent's end, so the chain neither breaks nor doubles when a process dies
 in between. Payloads carry (place, run); the data lie in the output folder (`artefacts`), where a second attempt
-finds what the first one made. COLLECT, VISION and COPY wait for others and run on the loop; BUILD and PUBLISH work
-on files and are plain functions, run in threads. AI_CHECK has no handler here, to show that such a job fails
-loudly.
+finds what the first one made. COLLECT and COPY wait for others and run on the loop; BUILD and PUBLISH work on files
+and are plain functions, run in threads; VISION decodes pictures of strangers, in a process of its own, which a bad one
+may take all memory of or crash. AI_CHECK has no handler here, to show that such a job fails loudly.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ async def collect(job: JobContext, payload: Collect) -> dict[str, object]:
     owner="onboarding",
     limit_key=PROVIDER_KEY,
     steps=("fetch", "measure", "describe"),
+    isolation="process",
 )
 async def vision(job: JobContext, payload: Stage) -> dict[str, object]:
     """Fetch the pictures, look at them, and have the best of them described where a provider is configured."""

@@ -12,7 +12,7 @@ from support import isolated_jobs
 from support.databases import ClonedDatabase, Connection
 from support.eventually import eventually, looked
 from support.factories import enqueue, status_of
-from support.isolation import MODULES, Ledger, gone, is_there, ledger
+from support.isolation import Ledger, gone, is_there, ledger
 from support.running import brisk, running
 from support.working import job_row
 from wakeful.core.settings import Settings
@@ -32,7 +32,7 @@ __all__ = ["ledger"]
 def isolated(*, concurrency: int = 4, processes: int = 1, memory: int = 512) -> Settings:
     settings = brisk(concurrency=concurrency)
     worker = replace(settings.worker, processes=processes, process_memory=memory)
-    return replace(settings, handlers=MODULES, worker=worker)
+    return replace(settings, worker=worker)
 
 
 async def test_result_steps_lines_and_what_is_asked_for_are_stored(

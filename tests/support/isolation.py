@@ -24,8 +24,6 @@ from wakeful.handlers.threads import ThreadPool, open_threads
 from wakeful.telemetry.job_log import JobNames, LineBuffer, attempt_context, job_logger
 from wakeful.telemetry.redaction import Redactor
 
-MODULES = (isolated_jobs.__name__,)
-
 
 @dataclass(slots=True)
 class Ran:
@@ -103,7 +101,7 @@ async def processes(**settings: int) -> AsyncIterator[Processes]:
     worker = WorkerSettings(**{"processes": 1, "process_memory": 512, **settings})  # type: ignore[arg-type]
     async with (
         open_threads(limit=1, stuck_limit=1) as threads,
-        open_processes(isolated_jobs.registry, worker, MODULES) as pool,
+        open_processes(isolated_jobs.registry, worker) as pool,
         anyio.create_task_group() as group,
     ):
         yield Processes(pool, threads, group)

@@ -78,7 +78,7 @@ async def running(
         open_database(chosen.database, telemetry, outage=outage) as upkeep,
         registry.open_resources() as resources,
         open_threads(limit=chosen.worker.threads, stuck_limit=chosen.worker.stuck_limit) as threads,
-        open_processes(registry, chosen.worker, chosen.handlers) as processes,
+        open_processes(registry, chosen.worker) as processes,
     ):
         parts = compose(
             chosen,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.isolated_jobs import registry
-from support.isolation import MODULES, Ledger, gone, ledger, processes
+from support.isolation import Ledger, gone, ledger, processes
 from wakeful import Discard, Fail, JobContext, RateLimited, Registry, Retry, Snooze
 from wakeful.core.settings import WorkerSettings
 from wakeful.errors import ConfigError, ProcessDied
@@ -153,7 +153,7 @@ async def test_without_a_type_that_wants_one_no_process_is_started() -> None:
     @plain.job("PLAIN")
     def handler(job: JobContext) -> None: ...
 
-    async with open_processes(plain, WorkerSettings(), MODULES) as pool:
+    async with open_processes(plain, WorkerSettings()) as pool:
         assert pool.pids == ()
 
 
@@ -166,10 +166,11 @@ async def test_a_handler_that_is_not_found_there_is_known_at_the_start() -> None
     with pytest.raises(
         ConfigError, match="HIDDEN has isolation, but a process that imports the modules anew"
     ):
-        async with open_processes(hidden, WorkerSettings(), MODULES):
+        async with open_processes(hidden, WorkerSettings()):
             pass
+    hidden.modules = ("no_such_module",)
     with pytest.raises(ConfigError, match="no_such_module can't be imported"):
-        async with open_processes(registry, WorkerSettings(), ("no_such_module",)):
+        async with open_processes(hidden, WorkerSettings()):
             pass
 
 
@@ -178,7 +179,7 @@ async def test_a_lifespan_that_fails_there_fails_the_start_with_its_reason(
 ) -> None:
     monkeypatch.setenv("LEDGER", "/no/such/folder/ledger")
     with pytest.raises(ProcessDied, match="could not get ready: FileNotFoundError"):
-        async with open_processes(registry, WorkerSettings(), MODULES):
+        async with open_processes(registry, WorkerSettings()):
             pass
 
 

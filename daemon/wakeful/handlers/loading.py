@@ -30,7 +30,9 @@ def load_registry(modules: Sequence[str]) -> Registry:
         found.extend(one for one in registries if one not in found)
     if problems:
         raise ConfigError(tuple(problems))
-    return _merged(found)
+    merged = _merged(found)
+    merged.modules = tuple(modules)
+    return merged
 
 
 def _registries_of(name: str) -> list[Registry]:

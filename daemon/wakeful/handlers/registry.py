@@ -29,11 +29,12 @@ Lifespan = TypeVar("Lifespan", bound=Callable[[], Any])
 
 
 class Registry:
-    """The handlers of an application, or of a part of it."""
+    """The handlers of an application, or of a part of it. `modules`: where they were found, if they were looked for."""
 
-    __slots__ = ("_fallback", "_handlers", "_home", "_homes")
+    __slots__ = ("_fallback", "_handlers", "_home", "_homes", "modules")
 
     def __init__(self) -> None:
+        self.modules: tuple[str, ...] = ()
         self._handlers: dict[str, Handler] = {}
         self._home = Home()
         self._homes = [self._home]

@@ -192,7 +192,7 @@ async def instance(
     async with (
         opened(db, bus) as database,
         open_threads(limit=chosen.worker.threads, stuck_limit=chosen.worker.stuck_limit) as threads,
-        open_processes(handlers, chosen.worker, chosen.handlers) as processes,
+        open_processes(handlers, chosen.worker) as processes,
         handlers.open_resources() as resources,
         anyio.create_task_group() as group,
     ):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import Context
 from functools import partial
@@ -162,14 +162,12 @@ class ProcessPool:
 
 
 @asynccontextmanager
-async def open_processes(
-    registry: Registry, worker: WorkerSettings, modules: Sequence[str]
-) -> AsyncIterator[ProcessPool]:
+async def open_processes(registry: Registry, worker: WorkerSettings) -> AsyncIterator[ProcessPool]:
     """Give the pool of one daemon, with a first process where a type wants one: whether it can is known at the start.
 
-    `modules` are imported by each process. Raises ConfigError and ProcessDied.
+    Raises ConfigError and ProcessDied.
     """
-    launch = launch_of(registry, worker, modules)
+    launch = launch_of(registry, worker)
     try:
         async with anyio.create_task_group() as group, _closed(ProcessPool(launch, worker, group)) as pool:
             if launch.job_types:
@@ -188,12 +186,12 @@ async def _closed(pool: ProcessPool) -> AsyncIterator[ProcessPool]:
             await pool.close()
 
 
-def launch_of(registry: Registry, worker: WorkerSettings, modules: Sequence[str]) -> Launch:
-    """What the processes of a registry are told; without `modules` they import those of the handlers themselves."""
+def launch_of(registry: Registry, worker: WorkerSettings) -> Launch:
+    """What the processes of a registry are told: they import the same modules, else the handlers' own."""
     isolated = [one for one in registry.handlers() if one.is_isolated]
     own = dict.fromkeys(_module_of(one) for one in isolated)
     return Launch(
-        modules=tuple(modules or own),
+        modules=registry.modules or tuple(own),
         job_types=tuple(one.job_type for one in isolated),
         memory=worker.process_memory * MIB,
     )
