@@ -16,10 +16,20 @@ from support.databases import ClonedDatabase
 from support.eventually import eventually
 from support.process import running_daemon
 from support.proxy import Proxy
-from support.tls import HAS_OPENSSL, WHERE_FROM, Authority, Issued, Terminator, terminating
+from support.tls import (
+    HAS_OPENSSL,
+    HAS_SERVER,
+    WHERE_FROM,
+    Authority,
+    Issued,
+    Terminator,
+    terminating,
+    tls_server,
+)
 from support.working import telling
 from wakeful.core.settings import DatabaseSettings
 from wakeful.errors import StoreUnavailable
+from wakeful.store.connect import open_connection
 from wakeful.store.database import open_database
 from wakeful.store.listener import run_listener
 from wakeful.telemetry.events import LISTENER_LOST
@@ -207,3 +217,29 @@ async def test_the_command_line_says_what_is_wrong(
     assert ended.code == 1
     assert "certificate" in ended.err
     assert PASSWORD not in ended.out + ended.err
+
+
+@pytest.mark.skipif(not HAS_SERVER, reason="needs a PostgreSQL with TLS: apt-get install postgresql")
+async def test_postgresqls_own_tls_is_checked_the_same(
+    tmp_path: Path, for_localhost: Issued, authority: Authority, stranger: Authority
+) -> None:
+    with tls_server(tmp_path / "data", for_localhost) as port:
+        address = (
+            f"postgresql://postgres:{PASSWORD}@localhost:{port}/postgres?sslmode=verify-full&sslrootcert="
+        )
+
+        async def encrypted() -> object:
+            settings = DatabaseSettings(dsn=f"{address}{authority.root}")
+            try:
+                opened = await open_connection(settings, application="under test")
+            except StoreUnavailable:
+                return None  # it is starting
+            try:
+                return await opened.connection.fetchval(
+                    "select ssl from pg_stat_ssl where pid = pg_backend_pid()"
+                )
+            finally:
+                await opened.connection.close()
+
+        assert await eventually(encrypted, timeout=30) is True
+        assert "certificate" in await why_not(f"{address}{stranger.root}")

@@ -7,7 +7,10 @@ a server does: it is asked for TLS, answers, shakes hands, and passes on what co
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
+import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -19,8 +22,12 @@ from urllib.parse import quote, urlencode
 from anyio.from_thread import start_blocking_portal
 
 from support.startup import application_name
+from wakeful.embedded.folder import held_folder
+from wakeful.embedded.place import placed
+from wakeful.embedded.process import make_cluster
 
 WHERE_FROM = "needs the command `openssl`: apt-get install openssl"
+HAS_SERVER = any(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 HAS_OPENSSL = shutil.which("openssl") is not None
 _TLS_PLEASE = 80877103
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
@@ -147,3 +154,35 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 def _openssl(*arguments: str) -> None:
     subprocess.run(["openssl", *arguments], check=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+
+@contextmanager
+def tls_server(folder: Path, issued: Issued) -> Iterator[int]:
+    """Run a PostgreSQL of the system's that takes TLS by itself, on a port of 127.0.0.1; gives the port."""
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    with held_folder(folder) as held, placed(held, installed[-1]) as place, socket.socket() as free:
+        make_cluster(place)
+        owner = held.cluster.stat()
+        for source, name in ((issued.certificate, "server.crt"), (issued.key, "server.key")):
+            target = held.cluster / name
+            target.write_bytes(source.read_bytes())
+            target.chmod(0o600)
+            os.chown(target, owner.st_uid, owner.st_gid)
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+        free.close()
+        settings = {"listen_addresses": "127.0.0.1", "port": port, "ssl": "on", "fsync": "off"}
+        settings["unix_socket_directories"] = place.socket_folder
+        program = [place.binaries.program("postgres"), "-D", str(held.cluster)]
+        program += [f"--{name}={value}" for name, value in settings.items()]
+        child = subprocess.Popen(
+            place.identity.command(program, on_parent_end=signal.SIGINT),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            yield port
+        finally:
+            child.send_signal(signal.SIGINT)
+            child.wait(20)
