@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench.figures import Outcome
 from bench.filling import Load
 from bench.measures.crowds import Crowd, backlog, crowd, history, lanes, nothing, running
-from bench.measures.drain import BEST, Drain, drain
+from bench.measures.drain import MANY_WORKERS, Drain, drain
 from bench.measures.endurance import kill, memory
 from bench.measures.enqueueing import enqueue, enqueue_busy, enqueue_many
 from bench.measures.holding import held
@@ -48,9 +48,9 @@ MEASUREMENTS: Mapping[str, Measurement] = {
         title="the same SQL by hand, without a daemon: the limit", sizes={"jobs": 100_000}, run=bare
     ),
     "drain": _drain("no-op async jobs, defaults", Drain(name="drain", load=lambda jobs: Load(jobs=jobs))),
-    "drain-best": _drain(
+    "drain-100": _drain(
         "no-op async jobs, worker.concurrency=100",
-        Drain(name="drain-best", load=lambda jobs: Load(jobs=jobs), settings=BEST),
+        Drain(name="drain-100", load=lambda jobs: Load(jobs=jobs), settings=MANY_WORKERS),
     ),
     "drain-threads": _drain(
         "plain functions, in threads",

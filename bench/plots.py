@@ -21,9 +21,8 @@ OUR_NAMES = ("wakeful", "drain", "wake")  # and what begins with one
 TITLES = {
     "bare": "the same SQL by hand",
     "wakeful": "Wakeful, defaults",
-    "wakeful-best": "Wakeful, concurrency 100",
     "drain": "Wakeful, defaults",
-    "drain-best": "Wakeful, concurrency 100",
+    "drain-100": "Wakeful, concurrency 100",
     "wake": "Wakeful",
 }
 CURVES = (

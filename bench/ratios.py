@@ -21,7 +21,7 @@ class Ratio:
 
 RATIOS = (
     Ratio(name="drain / bare", of="drain: rate", to="bare: rate"),
-    Ratio(name="drain-best / bare", of="drain-best: rate", to="bare: rate"),
+    Ratio(name="drain-100 / drain", of="drain-100: rate", to="drain: rate"),
     Ratio(name="drain-threads / drain", of="drain-threads: rate", to="drain: rate"),
     Ratio(name="drain-1k / drain", of="drain-1k: rate", to="drain: rate"),
     Ratio(name="drain-10k / drain", of="drain-10k: rate", to="drain: rate"),

@@ -16,7 +16,7 @@ from bench.__main__ import add_run_options
 from bench.figures import Better, Figure, Outcome, Results, Sample, figure_of, table
 from bench.filling import Load
 from bench.machine import described
-from bench.measures.drain import BEST, Drain, drain_held
+from bench.measures.drain import Drain, drain_held
 from bench.measures.drain import drain as drain_ours
 from bench.measures.limit import bare
 from bench.measures.waking import wake as wake_ours
@@ -26,7 +26,6 @@ from bench.sizes import Sizes
 from bench.stage import Cluster, Stage, fresh, held_snapshot, make_template, running_cluster
 
 OURS = Drain(name="wakeful", load=lambda jobs: Load(jobs=jobs))
-OURS_BEST = Drain(name="wakeful-best", load=lambda jobs: Load(jobs=jobs), settings=BEST)
 OURS_JOBS = 100_000
 EMPTY = "template0"
 
@@ -61,7 +60,7 @@ def _present(names: Sequence[str]) -> list[Peer]:
 async def _ours(cluster: Cluster, results: Results, arguments: argparse.Namespace) -> None:
     """The bare program and ours."""
     jobs = Sizes({"jobs": OURS_JOBS * arguments.scale})
-    for kind in (bare, drain_ours(OURS), drain_ours(OURS_BEST)):
+    for kind in (bare, drain_ours(OURS)):
         async with fresh(cluster, "bench") as here:
             _add(results, await kind(here, jobs))
     async with fresh(cluster, "bench") as here:
@@ -118,16 +117,15 @@ def _ratios(rounds: Sequence[dict[str, Sample]], peers: Sequence[Peer]) -> list[
     better: Better = "higher"
     found = []
     for name in ("bare", *(peer.name for peer in peers)):
-        for ours in ("wakeful", "wakeful-best"):
-            values = [
-                one[f"{ours}: rate"].value / one[f"{name}: rate"].value
-                for one in rounds
-                if f"{name}: rate" in one
-            ]
-            if values:
-                how = "rates of one round"
-                sample = Sample(name=f"{ours} / {name}", value=values[0], unit="x", better=better, how=how)
-                found.append(figure_of(sample, values))
+        values = [
+            one["wakeful: rate"].value / one[f"{name}: rate"].value
+            for one in rounds
+            if f"{name}: rate" in one
+        ]
+        if values:
+            how = "rates of one round"
+            sample = Sample(name=f"wakeful / {name}", value=values[0], unit="x", better=better, how=how)
+            found.append(figure_of(sample, values))
     return found
 
 
