@@ -490,6 +490,32 @@ async def test_a_worker_that_becomes_free_wakes_it_where_more_was_waiting(
             stop.set()
 
 
+async def test_a_worker_that_becomes_free_wakes_it_where_it_might_not_claim(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    """Too much was unwritten, say: what ends now may have changed that."""
+    await fill(sql, 2)
+    async with hall(db, concurrency=1) as h:
+        stop = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(run_with(h, stop, SLOW))
+            (first,) = await h.take(1)
+            asked: list[str] = []
+
+            def refuse() -> bool:
+                asked.append("may it claim?")
+                return False
+
+            h.claiming.finding.look_seconds = 0.0
+            h.claiming.is_open = refuse
+            h.claiming.bell.ring()
+            await eventually(looked(lambda: asked))
+            h.claiming.is_open = lambda: True
+            h.end(first)
+            assert len(await h.take(1)) == 1
+            stop.set()
+
+
 async def test_a_busy_lane_is_marked_hot_and_polled_without_notifications(
     db: ClonedDatabase, sql: Connection
 ) -> None:

@@ -91,6 +91,7 @@ async def take_turn(claiming: Claiming, poll: PollSettings) -> float:
     finding, owner = claiming.finding, _owner_that_may_claim(claiming)
     claiming.crew.wanted = False
     if owner is None:
+        claiming.crew.want()  # what a worker ends may be what it waits for
         return finding.rest_seconds(poll, 0)
     await release_doubts(claiming)
     back = await keep_bearings(claiming.bearings, claiming.database)
