@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal
 
 from wakeful.aio.lag import watch_lag
@@ -31,7 +30,7 @@ from wakeful.runtime.gauges import run_gauges
 from wakeful.runtime.identity import run_identity
 from wakeful.runtime.promoter import run_promoter
 from wakeful.runtime.reaper import run_reaper
-from wakeful.runtime.worker import Replacing
+from wakeful.runtime.worker import Replacing, Workers
 from wakeful.stopping import FLUSH_SECONDS
 from wakeful.store import jobs as store
 from wakeful.store.listener import LONGEST_DEGRADED_PAUSE_SECONDS, run_listener
@@ -161,7 +160,7 @@ async def dispatch(parts: Parts, over: anyio.Event) -> None:
         )
 
 
-def overseeing(parts: Parts, workers: TaskGroup) -> Overseeing:
+def overseeing(parts: Parts, workers: Workers) -> Overseeing:
     """What the overseer may do about handlers that do not end."""
     replacing = Replacing(
         executing=parts.executing,

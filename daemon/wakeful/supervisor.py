@@ -46,7 +46,7 @@ from wakeful.outbox.dispatcher import flush_outbox
 from wakeful.runtime.attempts import run_overseer
 from wakeful.runtime.membership import run_membership
 from wakeful.runtime.watchdog import exit_hard
-from wakeful.runtime.worker import run_worker
+from wakeful.runtime.worker import Workers
 from wakeful.starting import (
     Options,
     opened_resources,
@@ -158,9 +158,9 @@ async def _work(parts: Parts, life: Life, url: str | None) -> None:
     quiet, overseen = life.shutdown.requested, anyio.Event()
     async with anyio.create_task_group() as work:
         run = life.runs_in(work)
-        run(lambda: run_overseer(parts.attempts, overseeing(parts, work), overseen))
-        for _ in range(parts.settings.worker.concurrency):
-            run(lambda: run_worker(parts.executing, parts.crew, parts.finisher))
+        workers = Workers(executing=parts.executing, crew=parts.crew, finisher=parts.finisher)
+        run(lambda: run_overseer(parts.attempts, overseeing(parts, workers), overseen))
+        run(workers.run)
         run(lambda: claim(parts, quiet))
         run(lambda: put_back_stale(parts, quiet))
         start_upkeep(parts, run, quiet, as_guest=life.options.guest)

@@ -327,18 +327,41 @@ async def test_an_interrupted_job_is_handed_back_with_its_attempt(
         assert row["errors"] == []
 
 
-async def test_a_job_that_starts_while_all_are_interrupted_is_interrupted_too(
+async def test_a_job_that_a_worker_takes_while_all_are_interrupted_goes_back_unstarted(
     db: ClonedDatabase, sql: Connection
 ) -> None:
+    started: list[object] = []
+
     async def handler(job: JobContext) -> None:
-        await anyio.sleep_forever()
+        started.append(job.job_id)
 
     job_id = (await enqueue(sql)).job_id
     async with testing.instance(db, registry=handler) as w:
         w._parts.attempts.interrupt_all()
         with anyio.fail_after(10):
             assert await w.run_one()
-    assert (await job_row(sql, job_id))["handed_back"] == 1
+    row = await job_row(sql, job_id)
+    assert (row["status"], row["attempts"], row["handed_back"]) == ("PENDING", 0, 0)
+    assert started == []
+
+
+async def test_workers_that_a_handler_cancels_are_replaced(db: ClonedDatabase, sql: Connection) -> None:
+    registry = Registry()
+
+    @registry.job("CRUEL")
+    async def cruel(job: JobContext) -> None:
+        for task in asyncio.all_tasks():
+            if "Workers._work" in repr(task) and task is not asyncio.current_task():
+                task.cancel()
+
+    @registry.job("NEXT")
+    async def next_one(job: JobContext) -> None: ...
+
+    async with running(db, registry, settings=brisk(concurrency=3)) as one:
+        for job_type in ("CRUEL", "NEXT", "CRUEL", "NEXT"):
+            job_id = (await enqueue(sql, job_type)).job_id
+            await one.recorder.seen(JOB_FINISHED, job_id=str(job_id))
+        assert (one.parts.crew.busy, one.parts.crew.free) == (0, 3)
 
 
 async def test_jobs_that_wait_behind_a_slower_one_than_expected_go_back_unstarted(

@@ -24,7 +24,7 @@ from wakeful.runtime.finisher import CROWDED, Finisher
 from wakeful.runtime.flush import Flushing
 from wakeful.runtime.holdings import Holdings
 from wakeful.runtime.preparing import Executing
-from wakeful.runtime.worker import run_worker
+from wakeful.runtime.worker import Workers
 from wakeful.store.jobs import Claimed
 from wakeful.telemetry.events import (
     ATTEMPTS_ENDED,
@@ -391,7 +391,7 @@ async def test_a_worker_that_waits_for_room_goes_home_when_its_crew_closes(db: C
         crew, unused = Crew(1, Wakeup()), cast(Executing, None)
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
-                group.start_soon(run_worker, unused, crew, d.finisher)
+                group.start_soon(Workers(executing=unused, crew=crew, finisher=d.finisher).run)
                 await anyio.wait_all_tasks_blocked()
                 crew.close()
 

@@ -27,7 +27,7 @@ from wakeful.handlers.trailing import run_trailing
 from wakeful.runtime.attempts import run_overseer
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.membership import run_membership
-from wakeful.runtime.worker import run_worker
+from wakeful.runtime.worker import Workers
 from wakeful.store.database import open_database
 from wakeful.store.outage import Outage
 from wakeful.telemetry.health import Health
@@ -112,9 +112,9 @@ async def _supported(parts: Parts, *, beat: bool) -> AsyncIterator[None]:
 async def _working(parts: Parts) -> AsyncIterator[None]:
     quiet, overseen = anyio.Event(), anyio.Event()
     async with anyio.create_task_group() as work:
-        work.start_soon(run_overseer, parts.attempts, loops.overseeing(parts, work), overseen)
-        for _ in range(parts.settings.worker.concurrency):
-            work.start_soon(run_worker, parts.executing, parts.crew, parts.finisher)
+        workers = Workers(executing=parts.executing, crew=parts.crew, finisher=parts.finisher)
+        work.start_soon(run_overseer, parts.attempts, loops.overseeing(parts, workers), overseen)
+        work.start_soon(workers.run)
         for loop in (loops.claim, loops.promote, loops.put_back_stale):
             work.start_soon(loop, parts, quiet)
         try:

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from functools import partial
 
 from wakeful.core.outcome import HandedBack, Outcome
-from wakeful.errors import JobInterrupted, LeaseLost, WakefulError
+from wakeful.errors import LeaseLost, WakefulError
 from wakeful.handlers.invoke import Answer, Raised, invoke
-from wakeful.runtime.apart import apart, ended
-from wakeful.runtime.attempts import Attempt, ask
+from wakeful.runtime.attempts import Attempt
 from wakeful.runtime.conclusion import Conclusion, Landing
 from wakeful.runtime.holdings import Holding, identity_of
 from wakeful.runtime.preparing import (
@@ -33,7 +32,7 @@ from wakeful.telemetry.job_log import LineBuffer, attempt_context
 async def execute(
     executing: Executing, holding: Holding, *, landed: Callable[[Landing], None] | None = None
 ) -> Attempt | None:
-    """Run one attempt to its end; gives it where a handler was called."""
+    """Run one attempt to its end, in the caller's task, which is to end with it; gives it where it was called."""
     refused = _may_not_start(executing, holding)
     if refused is not None:
         executing.submit(Conclusion(holding=holding, outcome=refused, landed=landed))
@@ -42,16 +41,15 @@ async def execute(
     if not isinstance(prepared, Prepared):
         executing.submit(Conclusion(holding=holding, outcome=prepared, landed=landed))
         return None
-    task = apart(_call(executing, holding, prepared))
-    attempt = _begin(executing, holding, prepared, task, landed)
-    answer = await ended(task) or Raised(asyncio.CancelledError())
+    attempt = _begin(executing, holding, prepared, landed)
+    answer = await _call(executing, prepared)
     executing.attempts.end(holding)
     _end(executing, attempt, prepared, answer)
     return attempt
 
 
 def _may_not_start(executing: Executing, holding: Holding) -> Outcome | None:
-    if holding.lost:
+    if holding.lost or executing.attempts.interrupting:
         return HandedBack(counted=False)
     if executing.lease.may_start(holding.lease):
         return None
@@ -68,9 +66,10 @@ def _begin(
     executing: Executing,
     holding: Holding,
     prepared: Prepared,
-    task: asyncio.Task[Answer],
     landed: Callable[[Landing], None] | None,
 ) -> Attempt:
+    task = asyncio.current_task()
+    assert task is not None
     seconds = deadline_of(executing, holding)
     place = executing.place_of(prepared.handler)
     holding.stage, holding.started = "running", time.monotonic()
@@ -88,13 +87,11 @@ def _begin(
     executing.attempts.begin(attempt)
     if executing.telemetry.hears(JOB_STARTED):
         executing.telemetry.emit(JOB_STARTED, **identity_of(holding))
-    if executing.attempts.interrupting:
-        ask(attempt, JobInterrupted("the process is stopping"))
     return attempt
 
 
-async def _call(executing: Executing, holding: Holding, prepared: Prepared) -> Answer:
-    """Call the handler; the steps that it declares are stored before it starts. Runs in the attempt's own task."""
+async def _call(executing: Executing, prepared: Prepared) -> Answer:
+    """Call the handler; the steps that it declares are stored before it starts."""
     answer: Answer | None = await _begin_progress(prepared) if prepared.handler.declaration.steps else None
     if answer is None:
         with attempt_context(prepared.names, prepared.lines):
@@ -105,7 +102,6 @@ async def _call(executing: Executing, holding: Holding, prepared: Prepared) -> A
                 executing.threads,
                 elsewhere=executing.processes,
             )
-    executing.attempts.end(holding)
     return answer
 
 

@@ -1,44 +1,85 @@
-"""The workers: each takes the next job, sees it through, and takes the next, until the crew is closed.
+"""The workers: each takes one job, sees it through in a task of its own, and leaves its place to a fresh one.
 
-Invariant: a worker whose handler is stuck has been replaced by another, so that `concurrency` jobs can run; when its
-handler ends after all it goes home.
+Invariant: there are `concurrency` places, and in each a worker; one whose handler is stuck loses its place to
+another, up to a bound. A worker's task ends with its one handler, so nothing that this leaves behind in it, neither
+variables nor cancellations, is met by another job (ADR 14); all of them start in the same context.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
 
 from wakeful.core.outcome import Discarded, ErrorEntry, Failed, HandedBack, Outcome
 from wakeful.errors import JobCancelled, JobInterrupted, LeaseLost
+from wakeful.runtime.apart import apart
 from wakeful.runtime.attempts import Attempt
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.executor import execute
 from wakeful.runtime.finisher import Finisher
+from wakeful.runtime.holdings import Holding
 from wakeful.runtime.preparing import Executing, delay_after
 
 ROOM_SECONDS: Final = 0.5
 OVERLAP_NOTE: Final = "its code would not end and may still run"
 
 
-async def run_worker(executing: Executing, crew: Crew, finisher: Finisher) -> None:
-    """Work until the crew is closed, or until this worker has been replaced."""
-    while True:
+@dataclass(slots=True, kw_only=True)
+class Workers:
+    """The workers of one crew. Made and used on the event loop only."""
+
+    executing: Executing
+    crew: Crew
+    finisher: Finisher
+    _context: Context = field(default_factory=copy_context)
+    _over: anyio.Event = field(default_factory=anyio.Event)
+    _failure: Exception | None = None
+
+    async def run(self) -> None:
+        """Keep all places filled until the crew is closed; raises what a worker should never have raised."""
+        for _ in range(self.crew.concurrency):
+            self.hire()
+        await self._over.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def hire(self) -> None:
+        """Put a fresh worker into a free place."""
+        apart(self._work(), self._context.copy())
+
+    async def _work(self) -> None:
+        try:
+            holding = await self._next()
+            attempt = None if holding is None else await execute(self.executing, holding)
+        except asyncio.CancelledError:  # a handler that cancels whatever it finds found an idle worker
+            self._leave()
+        except Exception as error:  # noqa: BLE001 -- a bug of ours: told in one place, and the end of the process
+            self._failure = error
+            self._over.set()
+        else:
+            if holding is not None and (attempt is None or not attempt.replaced):
+                self.crew.done()
+                self._leave()
+            elif holding is None:
+                self._over.set()
+
+    async def _next(self) -> Holding | None:
         # In an outage there comes no room, and a stop waits for none.
-        while finisher.crowded and not crew.closed:
+        while self.finisher.crowded and not self.crew.closed:
             with anyio.move_on_after(ROOM_SECONDS):
-                await finisher.room()
-        holding = await crew.next()
-        if holding is None:
-            return
-        attempt = await execute(executing, holding)
-        if attempt is not None and attempt.replaced:
-            return
-        crew.done()
+                await self.finisher.room()
+        return await self.crew.next()
+
+    def _leave(self) -> None:
+        if self.crew.closed:
+            self._over.set()
+        else:
+            self.hire()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +89,7 @@ class Replacing:
     executing: Executing
     crew: Crew
     finisher: Finisher
-    workers: TaskGroup
+    workers: Workers
     stuck_limit: int
 
     def replace(self, attempt: Attempt) -> bool:
@@ -59,7 +100,7 @@ class Replacing:
         if not attempt.on_loop and not self.executing.threads.give_up(attempt.label):
             return False
         self.crew.done()
-        self.workers.start_soon(run_worker, self.executing, self.crew, self.finisher)
+        self.workers.hire()
         return True
 
     def give_up(self, attempt: Attempt) -> None:

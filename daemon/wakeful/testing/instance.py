@@ -30,6 +30,7 @@ from wakeful.handlers.registry import Registry, registry_of_any
 from wakeful.handlers.steps import ProgressPort, Step
 from wakeful.handlers.threads import open_threads
 from wakeful.handlers.trailing import run_trailing
+from wakeful.runtime.apart import apart, ended
 from wakeful.runtime.attempts import Overseeing, run_overseer
 from wakeful.runtime.beat import Beating, beat_once
 from wakeful.runtime.claimer import claim_round
@@ -139,7 +140,7 @@ class Instance:
             crew.close()
 
     async def _execute(self, holding: Holding, landed: anyio.Event) -> None:
-        await execute(self._parts.executing, holding, landed=lambda _landing: landed.set())
+        await ended(apart(execute(self._parts.executing, holding, landed=lambda _landing: landed.set())))
 
     async def _conclude(self, job: Job, outcome: Done | Failed) -> Landing:
         landings: list[Landing] = []
