@@ -193,8 +193,9 @@ class LineHandler(logging.Handler):
     def _json(self, record: logging.LogRecord, level: str, event: str, fields: Mapping[str, object]) -> str:
         simple = None
         if not record.exc_info and not record.stack_info and type(record.name) is str:
-            head = self._head(record.created, level, event, record.name)
-            simple = simple_json(head, fields, self._redactor)
+            simple = simple_json(
+                self._head(record.created, level, event, record.name), fields, self._redactor
+            )
         if simple is not None:
             return simple
         ascii_only = self._encoding.lower() not in ("utf-8", "utf8")
@@ -214,11 +215,12 @@ class LineHandler(logging.Handler):
     def _line(
         self, record: logging.LogRecord, level: str, event: str, fields: Mapping[str, object]
     ) -> dict[str, object]:
+        redactor = self._redactor
         line: dict[str, object] = {"timestamp": self._timestamp(record.created), "level": level}
-        line |= {"event": plain(event, self._redactor), "logger": plain(record.name, self._redactor)}
+        line |= {"event": plain(event, redactor), "logger": plain(record.name, redactor)}
         for key, value in fields.items():
-            name = str(plain(key, self._redactor))
-            line[f"{name}_" if name in HEAD else name] = plain(value, self._redactor)
+            name = str(plain(key, redactor))
+            line[f"{name}_" if name in HEAD else name] = plain(value, redactor)
         return line | self._blocks(record)
 
     def _blocks(self, record: logging.LogRecord) -> dict[str, object]:
