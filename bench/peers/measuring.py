@@ -57,12 +57,15 @@ async def drain(peer: Peer, here: Stage, jobs: int) -> Drained:
         await connection.execute("vacuum (analyze)")
         used = tree_cpu_seconds(here.cluster.pid)
         async with _worker(peer, here, jobs=jobs) as (starts, process):
-            began = await anext(starts)
+            began, started = (
+                await anext(starts),
+                tree_cpu_seconds(process.pid),
+            )  # its imports are not its jobs'
             with anyio.fail_after(PATIENCE_SECONDS):
                 await anext(starts)
             await until(connection, peer.gone)
             seconds = time.time() - began
-            worker = tree_cpu_seconds(process.pid)
+            worker = tree_cpu_seconds(process.pid) - started
     server = tree_cpu_seconds(here.cluster.pid) - used
     return Drained(jobs=jobs, seconds=seconds, worker_cpu=worker, server_cpu=server)
 
