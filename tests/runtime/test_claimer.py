@@ -423,6 +423,20 @@ async def test_a_lane_that_gives_as_much_as_was_asked_is_claimed_again_without_a
     assert await owned(sql) == 10
 
 
+async def test_a_claimer_that_starts_knows_after_two_turns_what_is_settled(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await fill(sql, 3)
+    async with hall(db, concurrency=1) as h:
+        await take_turn(h.claiming, SLOW)
+        h.claiming.bearings.ticked_at = 0.0
+        await take_turn(h.claiming, SLOW)
+
+        assert h.claiming.bearings.settling.low_water == await sql.fetchval(
+            "select last_value from wakeful.position"
+        )
+
+
 async def test_lanes_of_others_are_remembered_and_left_out(db: ClonedDatabase, sql: Connection) -> None:
     await fill(sql, 2, "THEIRS")
     async with hall(db, types=["OURS"]) as h:

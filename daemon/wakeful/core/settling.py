@@ -58,6 +58,11 @@ class Settling:
         self._writers: dict[int, Writer] = {}
 
     @property
+    def is_new(self) -> bool:
+        """Whether it takes another look to know what is settled at all."""
+        return len(self._last) < 2
+
+    @property
     def has_passed(self) -> bool:
         """Whether a transaction that is still running was passed over: its end is to be seen."""
         return any(one.passed for one in self._writers.values())

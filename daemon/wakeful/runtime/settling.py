@@ -82,7 +82,9 @@ async def keep_bearings(bearings: Bearings, database: Database) -> Sequence[int]
     bearings.check(database)
     now = time.monotonic()
     every = TICK_SECONDS if bearings.settling.low_water else FIRST_TICK_SECONDS
-    if bearings.restless_seconds is not None and now - bearings.ticked_at >= every:
+    # At the start at once, so that as few claims as can be walk from the head.
+    wanted = bearings.settling.is_new or bearings.restless_seconds is not None
+    if wanted and now - bearings.ticked_at >= every:
         await tick(bearings, database)
     if now - bearings.swept_at >= _pause(bearings):
         return await sweep(bearings, database)
