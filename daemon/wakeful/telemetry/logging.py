@@ -191,11 +191,9 @@ class LineHandler(logging.Handler):
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def _json(self, record: logging.LogRecord, level: str, event: str, fields: Mapping[str, object]) -> str:
-        simple = None
-        if not record.exc_info and not record.stack_info and type(record.name) is str:
-            simple = simple_json(
-                self._head(record.created, level, event, record.name), fields, self._redactor
-            )
+        is_plain = not record.exc_info and not record.stack_info and type(record.name) is str
+        head = self._head(record.created, level, event, record.name) if is_plain else ""
+        simple = simple_json(head, fields, self._redactor) if is_plain else None
         if simple is not None:
             return simple
         ascii_only = self._encoding.lower() not in ("utf-8", "utf8")
