@@ -44,7 +44,13 @@ async def resources() -> AsyncIterator[dict[str, object]]:
 @registry.job("ECHO", isolation="process", deadline=60)
 async def echo(job: JobContext, payload: dict[str, Any]) -> object:
     job.resources["runs"] += 1
-    shown = {"attempt": job.attempt, "run_no": job.run_no, "subject": job.subject, "tags": list(job.tags)}
+    shown: dict[str, object] = {
+        "attempt": job.attempt,
+        "run_no": job.run_no,
+        "subject": job.subject,
+        "tags": list(job.tags),
+    }
+    shown["left"] = job.time_left()
     return {"pid": os.getpid(), "payload": payload, "resources": job.resources, **shown}
 
 
@@ -91,7 +97,6 @@ async def ask(job: JobContext) -> str:
         job.log.exception("one is missing")
     print("printed \x1b[31mred")
     sys.stderr.write("complained\n")
-    sys.stdout.flush()
     async with job.step("second"):
         pass
     return "asked"

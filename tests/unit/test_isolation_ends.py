@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,7 @@ from wakeful.handlers.invoke import Raised, Returned
 
 __all__ = ["ledger"]
 
+PR_SET_CHILD_SUBREAPER = 36
 ENDS = {
     "segfault": "ended before the handler did: SIGSEGV",
     "exit": "ended before the handler did: exit code 7",
@@ -168,6 +171,41 @@ async def test_an_idle_process_that_dies_is_not_given_to_a_job() -> None:
         await eventually(looked(lambda: pid not in one.pool.pids))
 
         assert value_of((await one.run("ECHO")).answer)["pid"] != pid
+
+
+async def test_a_process_that_dies_before_it_has_begun_costs_its_job_nothing() -> None:
+    async with processes() as one:
+        (pid,) = one.pool.pids
+        os.kill(pid, signal.SIGSTOP)
+        ran, _scope = one.start("ECHO")
+        await eventually(looked(lambda: not one.pool.idle))
+        os.kill(pid, signal.SIGKILL)
+
+        assert value_of(await one.answer(ran))["pid"] != pid
+
+
+async def test_the_wait_for_a_process_takes_nothing_from_the_handlers_time(ledger: Ledger) -> None:
+    async with processes() as one:
+        running = one.start("LOOK")
+        await ledger.noted("looking")
+        late, _scope = one.start("ECHO")
+        await eventually(looked(lambda: one.pool.waits(late.attempt.job.label)))
+        late.attempt.clock.seconds += 59
+        await one.stop(running, JobInterrupted("enough"))
+
+        assert 50 < value_of(await one.answer(late))["left"] <= 60
+
+
+async def test_where_orphans_come_to_the_daemon_they_are_buried(ledger: Ledger) -> None:
+    libc = ctypes.CDLL(None)
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0  # as the first process of a container
+    try:
+        async with processes() as one:
+            await one.run("OUTLIVE")
+            pids = await ledger.pids("child", 3)
+            await eventually(looked(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids)))
+    finally:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("kind", ["lines", "marks", "prints"])

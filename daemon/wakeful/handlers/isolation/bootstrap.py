@@ -11,6 +11,7 @@ import contextlib
 import faulthandler
 import fcntl
 import importlib
+import io
 import json
 import os
 import resource
@@ -39,6 +40,8 @@ def main(connection: int, lifeline: int) -> int:
     faulthandler.enable()
     hello = _read(connection)
     _limit_memory(hello["memory"])
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what is printed is of the attempt that prints it
+        sys.stdout.reconfigure(line_buffering=True)
     sys.path[:] = hello["path"]
     child = importlib.import_module("wakeful.handlers.isolation.child")
     code: int = child.serve_process(connection, hello)

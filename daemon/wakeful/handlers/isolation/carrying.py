@@ -28,27 +28,33 @@ CLOSED_SECONDS: Final = 1.0
 GONE_SECONDS: Final = 10.0
 TURN_WEIGHT: Final = 100
 LINE_WEIGHT: Final = 5
+BYTES_OF_WEIGHT: Final = 4096
 REST_SECONDS: Final = 0.01
 
 
 class Carrying:
-    """One attempt in one process. `answered`: the process has said how it ended, and can be used again."""
+    """One attempt in one process. `answered`: the process has said how it ended, and can be used again.
+
+    `counts`: how the process ends is how the attempt ends, since the handler may have begun or was to stop.
+    """
 
     __slots__ = (
         "_inside",
         "_job",
         "_looking",
         "_loop",
-        "_process",
         "_stopping",
         "_used",
         "_weight",
         "answered",
+        "counts",
+        "process",
     )
 
     def __init__(self, process: Process, job: JobContext) -> None:
         self.answered = False
-        self._process = process
+        self.counts = False
+        self.process = process
         self._job = job
         self._inside = inside(job)
         self._loop = asyncio.get_running_loop()
@@ -59,7 +65,7 @@ class Carrying:
 
     async def see_through(self) -> object:
         """Give what the handler returned, or raise what it raised, or how its process ended."""
-        taking = Taking(self._process, self._job, self._inside)
+        taking = Taking(self.process, self._job, self._inside)
         self._begin(taking)
         answer: answers.Answered | None = None
         try:
@@ -80,7 +86,7 @@ class Carrying:
         return answer.value
 
     def _begin(self, taking: Taking) -> None:
-        process = self._process
+        process = self.process
         process.attempts += 1
         process.output.say = taking.say
         job, seconds = document_of(self._inside.job), self._job.time_left()
@@ -88,36 +94,41 @@ class Carrying:
         self._look()
 
     def _let_go(self) -> None:
-        self._process.output.say = say_unclaimed
+        if self.answered:
+            self.process.output.catch_up()  # it was flushed before the answer was sent
+        self.process.output.say = say_unclaimed
         for timer in (self._looking, self._stopping):
             if timer is not None:
                 timer.cancel()
         if not self.answered:
-            self._process.kill()
+            self.process.kill()
 
     async def _gone(self, seconds: float) -> None:
         """Wait until the process is gone, whoever cancels: the job's next attempt is never to meet it."""
         end = self._loop.time() + seconds
-        while self._process.code is None and self._loop.time() < end:
+        while self.process.code is None and self._loop.time() < end:
             with contextlib.suppress(asyncio.CancelledError), anyio.move_on_after(end - self._loop.time()):
-                await self._process.ended()
+                await self.process.ended()
 
     async def _next(self, taking: Taking) -> answers.Answered | None:
         """Take one frame in; gives the answer, or None where it is another."""
         if self._weight >= TURN_WEIGHT:
-            self._weight = 0
-            await anyio.sleep(REST_SECONDS)
-        frame = await self._process.receive()
+            rest, self._weight = REST_SECONDS * self._weight / TURN_WEIGHT, 0
+            await anyio.sleep(rest)
+        before = self.process.read_bytes
+        frame = await self.process.receive()
         if frame is None:
             await self._end()
+        self.counts = self.counts or frame.get("attempt") == self.process.attempts
         self._weight += LINE_WEIGHT if frame["do"] == "log" else 1
+        self._weight += (self.process.read_bytes - before) // BYTES_OF_WEIGHT
         return await taking.take(frame)
 
     async def _end(self) -> NoReturn:
         """Raise how the process ended; one that only closed its connection is killed."""
         await self._gone(CLOSED_SECONDS)
-        how = self._process.how_it_ended
-        self._process.output.close()  # what it printed last is this attempt's
+        how = self.process.how_it_ended
+        self.process.output.close()  # what it printed last is this attempt's
         if self._used:
             mib = self._used // MIB
             raise MemoryLimitExceeded(
@@ -129,28 +140,29 @@ class Carrying:
         """The attempt is to stop: what was asked of the daemon goes on, for as long as the process does."""
         if self._stopping is not None:
             return
+        self.counts = True
         reason = self._inside.port.control.reason
         seconds = 0.0 if reason is None or isinstance(reason, JobDeadlineExceeded) else GRACE_SECONDS
         if seconds:
-            self._process.send(stop_of(reason))
-        self._stopping = self._loop.call_later(seconds, self._process.kill)
+            self.process.send(stop_of(reason))
+        self._stopping = self._loop.call_later(seconds, self.process.kill)
 
     def _look(self) -> None:
         """Kill a process that has grown past its limit, and look again soon."""
-        limit, used = self._process.launch.memory, self._process.memory_used
+        limit, used = self.process.launch.memory, self.process.memory_used
         if limit and used > limit:
             self._used = used
-            self._process.kill()
+            self.process.kill()
         self._looking = self._loop.call_later(LOOK_SECONDS, self._look) if limit else None
 
     def _shown(self, raised: Exception) -> Exception:
         refused = isinstance(raised, answers.RaisedInProcess) and raised.entry.type == "MemoryError"
-        if not refused or not self._process.launch.memory:
+        if not refused or not self.process.launch.memory:
             return raised
-        used = self._process.memory_used // MIB
+        used = self.process.memory_used // MIB
         text = f"the handler's process has {used} MiB in memory and was refused more at {self._limit}"
         return MemoryLimitExceeded(text)
 
     @property
     def _limit(self) -> str:
-        return f"its limit of {self._process.launch.memory // MIB} MiB (worker.process_memory)"
+        return f"its limit of {self.process.launch.memory // MIB} MiB (worker.process_memory)"

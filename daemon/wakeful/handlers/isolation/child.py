@@ -8,6 +8,7 @@ answer is the daemon's business, and needs nothing of this.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import sys
 from collections.abc import Mapping
@@ -113,6 +114,12 @@ async def _work(serving: _Serving, frames: FrameReader) -> None:
         group.cancel_scope.cancel()
 
 
+def _flush_output() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # a handler may have put anything in their place
+            stream.flush()
+
+
 @dataclass(frozen=True, slots=True)
 class _Serving:
     """What all attempts of this process share."""
@@ -149,8 +156,10 @@ class _Run:
     async def see_through(self) -> None:
         """Call the handler, and send its answer."""
         with self.scope:
+            self.serving.outlet.send({"do": "begun"})
             answer = await self._answer()
             self.progress.send_marks()
+            _flush_output()
             frame = (
                 answers.raised(answer.exception)
                 if isinstance(answer, Raised)

@@ -34,11 +34,12 @@ def encode(frame: Frame) -> bytes:
 
 
 class FrameReader:
-    """The frames of one connection, one after the other."""
+    """The frames of one connection, one after the other; `read_bytes` is how much they were so far."""
 
-    __slots__ = ("_reader", "_size")
+    __slots__ = ("_reader", "_size", "read_bytes")
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
+        self.read_bytes = 0
         self._reader = reader
         self._size: int | None = None
 
@@ -54,6 +55,7 @@ class FrameReader:
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
         self._size = None
+        self.read_bytes += len(body)
         return decode(body)
 
 

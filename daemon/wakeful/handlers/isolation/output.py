@@ -42,13 +42,17 @@ class Output:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(descriptor, self._turn)
 
+    def catch_up(self) -> None:
+        """Say at once what is there, up to a bound."""
+        for _ in range(LAST_TURNS if self._open else 0):
+            self._read()
+            self._say_lines()
+
     def close(self) -> None:
         """Say what is left, up to a bound, and read no more."""
         if not self._open:
             return
-        for _ in range(LAST_TURNS):
-            self._read()
-            self._say_lines()
+        self.catch_up()
         if self._left:
             self._say_line(self._left)
         self._stop()

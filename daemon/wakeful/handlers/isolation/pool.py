@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 from wakeful.core.settings import WorkerSettings
 from wakeful.core.text import only_member
 from wakeful.errors import ConfigError, ProcessDied
-from wakeful.handlers.context import JobContext
+from wakeful.handlers.context import JobContext, inside
 from wakeful.handlers.handler import Handler
 from wakeful.handlers.isolation.carrying import Carrying
 from wakeful.handlers.isolation.process import MIB, Launch, Process, greet, start_process
@@ -28,6 +28,8 @@ from wakeful.handlers.registry import Registry
 
 # A process that has kept more than this share of its limit after a job would soon pass it.
 GROWN: Final = 0.5
+# A process that dies before it has begun (it was idle when it did, perhaps) costs its next job nothing but another try.
+TRIES: Final = 3
 
 
 class ProcessPool:
@@ -46,12 +48,14 @@ class ProcessPool:
 
     async def run(self, job: JobContext) -> object:
         """Run a job's handler in a process; gives what it returned. Raises what it raised, ProcessDied and the like."""
-        process = await self._take(job.label)
-        carrying = Carrying(process, job)
-        try:
-            return await carrying.see_through()
-        finally:
-            self._give_back(process, answered=carrying.answered)
+        for _ in range(TRIES - 1):
+            carrying = await self._carrying(job)
+            try:
+                return await self._seen_through(carrying)
+            except ProcessDied:
+                if carrying.counts:
+                    raise
+        return await self._seen_through(await self._carrying(job))
 
     def waits(self, label: str) -> bool:
         """Whether the job of this label waits for a process: nothing of it has run."""
@@ -65,6 +69,11 @@ class ProcessPool:
     def pids(self) -> tuple[int, ...]:
         """The numbers of all processes."""
         return tuple(one.pid for one in self._processes)
+
+    @property
+    def idle(self) -> int:
+        """How many of them have no job."""
+        return len(self._idle)
 
     async def try_one(self) -> None:
         """Start a process and keep it. Raises ConfigError where its handlers are not found there, and ProcessDied."""
@@ -80,6 +89,18 @@ class ProcessPool:
             for process in self._idle:
                 leaving.start_soon(process.leave)
         self._group.cancel_scope.cancel()
+
+    async def _carrying(self, job: JobContext) -> Carrying:
+        seconds = job.time_left()
+        process = await self._take(job.label)
+        inside(job).port.control.restart(seconds)  # it has waited, and begins now
+        return Carrying(process, job)
+
+    async def _seen_through(self, carrying: Carrying) -> object:
+        try:
+            return await carrying.see_through()
+        finally:
+            self._give_back(carrying.process, answered=carrying.answered)
 
     async def _take(self, label: str) -> Process:
         if self._idle:

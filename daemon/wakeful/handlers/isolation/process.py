@@ -89,6 +89,11 @@ class Process:
         except (OSError, IndexError, ValueError):
             return 0
 
+    @property
+    def read_bytes(self) -> int:
+        """How much it has sent so far."""
+        return self._frames.read_bytes
+
     def send(self, frame: Frame) -> None:
         """Send a frame; what nobody reads any more is dropped."""
         if not self._writer.is_closing():

@@ -42,14 +42,18 @@ class Spawned:
 
     def wait(self) -> None:
         """For its thread: wait until it ends, and bury it."""
-        if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        else:
-            self._popen.wait()
+        with contextlib.suppress(
+            ChildProcessError
+        ):  # a handler in the daemon waited for whatever child there was
+            if hasattr(os, "waitid"):
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            else:
+                self._popen.wait()
         with self._lock:
             _kill_group(self.pid)
             code = self._popen.wait()
         _tell(self._loop, self._end, code)
+        _bury_group(self.pid)
 
     def _end(self, code: int) -> None:
         self.code = code
@@ -97,6 +101,13 @@ def _settle(started: asyncio.Future[Spawned], found: Spawned | OSError) -> None:
 def _kill_group(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
+
+
+def _bury_group(pid: int) -> None:
+    """Wait for what the group leaves to us, who get the orphans where this process is the first of its container."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-pid, 0)
 
 
 def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> None:

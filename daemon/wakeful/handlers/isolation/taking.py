@@ -54,6 +54,8 @@ class Taking:
                 await self._mark(frame)
             case "log":
                 log_line(frame, self._job)
+            case "begun":
+                pass
             case "enqueue" | "alert" | "degrade":
                 self._keep(frame)
             case _:
