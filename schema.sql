@@ -788,11 +788,51 @@ $$;
 comment on function wakeful.refuse(wakeful.fault) is 'Raise a fault as an error of class WK';
 
 -- ---------------------------------------------------------------------------------------------------------------
--- Leaving `ready`
+-- Claiming
 -- ---------------------------------------------------------------------------------------------------------------
 
 -- A plan made while the table was empty is kept, and would walk through a million rows a minute later: so the ways in that
--- no statistics can make right are closed. The rows themselves are found by their ids alone: beside a lane there would be a choice.
+-- no statistics can make right are closed. The rows are then found by their ids alone: beside a lane there would be a choice.
+create function wakeful.claim(
+    lane bigint, most bigint, claimer bigint, incarnation bigint, token bigint, after bigint, queue_name text
+) returns setof wakeful.ready
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set plan_cache_mode = force_generic_plan as $$
+begin
+    return query
+    with due as materialized (
+        select r.ctid as row_id
+        from wakeful.ready r
+        where r.lane_id = claim.lane
+          and r.pos > claim.after
+          and coalesce(r.owner < 0, true)
+          and exists (
+              select from wakeful.instance i
+              where i.instance_id = claim.claimer and i.incarnation = claim.incarnation and i.state = 'live')
+          and not exists (select from wakeful.queue q where q.name = claim.queue_name and q.paused_at is not null)
+          and not exists (select from wakeful.lane l where l.lane_id = claim.lane and l.closed)
+        order by r.lane_id, r.pos
+        limit claim.most
+        for no key update of r skip locked
+    )
+    update wakeful.ready r
+    set owner = claim.claimer,
+        claim = claim.token,
+        attempts = r.attempts + (r.attempts < 2147483647)::integer,
+        run_no = r.run_no + (r.run_no < 2147483647)::integer,
+        started_at = clock_timestamp(),
+        deadline_at = clock_timestamp() + r.deadline
+    where r.ctid = any (array(select d.row_id from due d))
+    returning r.*;
+end
+$$;
+comment on function wakeful.claim(bigint, bigint, bigint, bigint, bigint, bigint, text) is 'Give the first jobs of one lane behind a position an owner and a token, and count the attempt: a HOT update. Steps over what somebody has locked; gives nothing to an instance that is not live, and nothing of a paused queue or a closed lane';
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- Leaving `ready`
+-- ---------------------------------------------------------------------------------------------------------------
+
+-- Planned with the wrong ways closed, like claim().
 create function wakeful.take_out(lane bigint, positions bigint[], tokens bigint[], free_keys boolean) returns setof wakeful.ready
 language plpgsql set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column

@@ -416,8 +416,8 @@ async def test_a_lane_that_gives_as_much_as_was_asked_is_claimed_again_without_a
     async with hall(db, concurrency=4) as h:
         await take_turn(h.claiming, SLOW)
         looked_at = h.claiming.finding.looked_at
-        while running := await h.take(h.crew.waiting):
-            h.end(*running)
+        for _ in range(2):
+            h.end(*await h.take(4))
             await take_turn(h.claiming, SLOW)
         assert h.claiming.finding.looked_at == looked_at
     assert await owned(sql) == 10
