@@ -36,7 +36,7 @@ class Second:
     """What one second brought: claims of the server, jobs finished, jobs that wait at its end."""
 
     at: float
-    claim_ms: float
+    claim: Cost
     finished: float
     backlog: int
 
@@ -78,7 +78,7 @@ async def _watched(connection: Connection, producer: SteadyProducer, seconds: fl
         found.append(
             Second(
                 at=now - began,
-                claim_ms=_mean(claims - claim),
+                claim=claims - claim,
                 finished=took.rows / (now - last),
                 backlog=producer.enqueued - done,
             )
@@ -87,8 +87,12 @@ async def _watched(connection: Connection, producer: SteadyProducer, seconds: fl
     return found
 
 
-def _mean(cost: Cost) -> float:
-    return cost.milliseconds / cost.calls if cost.calls else 0.0
+def _call_ms(second: Second) -> float:
+    return second.claim.milliseconds / second.claim.calls if second.claim.calls else 0.0
+
+
+def _job_us(second: Second) -> float:
+    return second.claim.milliseconds / second.claim.rows * 1000 if second.claim.rows else 0.0
 
 
 async def _waits(connection: Connection, began: float, seconds: float) -> list[list[float]]:
@@ -110,8 +114,10 @@ def _samples(
     seconds: Sequence[Second], waits: Sequence[Sequence[float]], in_bonds: float, free: float, *, how: str
 ) -> list[Sample]:
     quarter = max(1, len(seconds) // 4)
-    first = statistics.median(second.claim_ms for second in seconds[:quarter])
-    last = statistics.median(second.claim_ms for second in seconds[-quarter:])
+    first = statistics.median(map(_call_ms, seconds[:quarter]))
+    last = statistics.median(map(_call_ms, seconds[-quarter:]))
+    first_job = statistics.median(map(_job_us, seconds[:quarter]))
+    last_job = statistics.median(map(_job_us, seconds[-quarter:]))
 
     def sample(what: str, value: float, unit: str, better: Better = "lower") -> Sample:
         return Sample(name=f"held: {what}", value=value, unit=unit, better=better, how=how)
@@ -120,6 +126,9 @@ def _samples(
         sample("claim p50, first quarter", first, "ms"),
         sample("claim p50, last quarter", last, "ms"),
         sample("claim, last / first quarter", last / first if first else 0.0, "x"),
+        sample("claim a job, first quarter", first_job, "µs"),
+        sample("claim a job, last quarter", last_job, "µs"),
+        sample("claim a job, last / first quarter", last_job / first_job if first_job else 0.0, "x"),
         *(sample(f"wait p50, quarter {number}", pair[0], "ms") for number, pair in enumerate(waits, 1)),
         *(sample(f"wait p99, quarter {number}", pair[1], "ms") for number, pair in enumerate(waits, 1)),
         sample("jobs waiting at the end", seconds[-1].backlog, "jobs"),
@@ -131,7 +140,8 @@ def _samples(
 
 def _series(seconds: Sequence[Second]) -> list[Series]:
     return [
-        Series(name="held: claim", unit="ms", points=[(one.at, one.claim_ms) for one in seconds]),
+        Series(name="held: claim", unit="ms", points=[(one.at, _call_ms(one)) for one in seconds]),
+        Series(name="held: claim a job", unit="µs", points=[(one.at, _job_us(one)) for one in seconds]),
         Series(name="held: finished", unit="jobs/s", points=[(one.at, one.finished) for one in seconds]),
         Series(name="held: waiting", unit="jobs", points=[(one.at, float(one.backlog)) for one in seconds]),
     ]
