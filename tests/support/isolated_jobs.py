@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from decimal import Decimal
@@ -18,7 +19,7 @@ from typing import Any
 
 import anyio
 
-from wakeful import Discard, Fail, JobContext, RateLimited, Registry, Retry, Snooze
+from wakeful import Discard, Fail, JobContext, LeaseLost, RateLimited, Registry, Retry, Snooze
 
 registry = Registry()
 
@@ -181,6 +182,27 @@ def flood(job: JobContext, payload: dict[str, Any]) -> None:
     while payload["with"] == "prints":
         print("x" * 100)
     job.degrade("nothing to flood with")
+
+
+@registry.job("PRINT", isolation="process", deadline=60)
+def print_much(job: JobContext) -> None:
+    for number in range(250):
+        print(f"line {number}")
+
+
+@registry.job("LEAK", isolation="process", deadline=60)
+def leak(job: JobContext) -> None:
+    """Leave a thread behind that speaks when the attempt is over."""
+    threading.Thread(target=speak_late, args=(job,), daemon=True).start()
+
+
+def speak_late(job: JobContext) -> None:
+    with contextlib.suppress(LeaseLost):
+        while True:
+            job.degrade("not yet")
+            time.sleep(0.001)
+    job.log.warning("too late")
+    note("late")
 
 
 @registry.job("FORK", isolation="process", deadline=60)

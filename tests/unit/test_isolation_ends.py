@@ -19,6 +19,7 @@ from unit.test_isolation import raised_by, value_of
 from wakeful import JobCancelled, JobDeadlineExceeded, JobInterrupted
 from wakeful.errors import MemoryLimitExceeded, ProcessDied
 from wakeful.handlers.invoke import Raised, Returned
+from wakeful.handlers.isolation.carrying import LINE_WEIGHT, TURN_WEIGHT
 
 __all__ = ["ledger"]
 
@@ -160,7 +161,8 @@ async def test_a_start_goes_on_for_the_next_where_the_first_waits_no_longer() ->
         answer = await one.stop(waiting, JobInterrupted("enough"))
         assert isinstance(answer, Raised) and isinstance(answer.exception, asyncio.CancelledError)
 
-        (started,) = await eventually(looked(lambda: one.pool.pids))
+        await eventually(looked(lambda: one.pool.idle))
+        (started,) = one.pool.pids
         assert value_of((await one.run("ECHO")).answer)["pid"] == started
 
 
@@ -221,13 +223,44 @@ async def test_a_flood_keeps_the_loop_and_the_neighbours_going(ledger: Ledger, k
         assert not is_there(pid)
 
 
-async def test_a_forked_copy_says_nothing_and_ends() -> None:
+async def test_of_a_flood_only_so_much_is_taken_in_one_turn_of_the_loop() -> None:
+    async with processes() as one:
+        flooding, scope = one.start("FLOOD", **{"with": "lines"})
+        turns = Turns()
+        flooding.attempt.job.log = turns
+        one.group.start_soon(turns.count)
+        await eventually(looked(lambda: turns.lines > 1000))
+        flooding.attempt.control.cancel(JobDeadlineExceeded("ran for more than 60 s"))
+        scope.cancel()
+        await one.answer(flooding)
+
+    assert turns.most <= TURN_WEIGHT // LINE_WEIGHT
+
+
+class Turns:
+    """A job's logger that counts how many lines come in one turn of the loop."""
+
+    def __init__(self) -> None:
+        self.lines = self.most = self._in_this_turn = 0
+
+    async def count(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            self._in_this_turn = 0
+
+    def info(self, *_arguments: object, **_fields: object) -> None:
+        self.lines += 1
+        self._in_this_turn += 1
+        self.most = max(self.most, self._in_this_turn)
+
+
+async def test_a_forked_copy_says_nothing_and_ends(caplog: pytest.LogCaptureFixture) -> None:
     async with processes() as one:
         ran = await one.run("FORK")
         assert value_of(ran.answer) == "original"
         assert value_of((await one.run("ECHO")).answer)["pid"] == one.pool.pids[0]
 
-    assert not any("from the copy" in message for _level, message in ran.messages)
+    assert "from the copy" not in caplog.messages
 
 
 PROGRAM = """
