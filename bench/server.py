@@ -17,7 +17,7 @@ from pg_get_wal_stats($1::pg_lsn, $2::pg_lsn, false)
 
 # Known by what only they say, since comments are not kept; constants are by then parameters.
 SAYS: Mapping[str, str] = {
-    "claim": "%for no key update%set owner = $%",
+    "claim": "%as snoozed_s%as wait_s%",
     "finish": "%insert into wakeful.finished (%",
     "look": "%as suspect%",
     "enqueue": "%wakeful.enqueue(%",
