@@ -11,6 +11,8 @@ import pytest
 
 from support.databases import ClonedDatabase, Connection
 from support.plans import Mode, Node, pages_read, plan_of, reads_of
+from wakeful.core.settings import DatabaseSettings
+from wakeful.store.connect import open_connection
 from wakeful.store.statements import statements
 
 LANES, JOBS_A_LANE, OWNED = 4, 2000, 50
@@ -137,12 +139,50 @@ async def test_a_claim_that_was_planned_when_there_were_no_jobs_reads_its_own_ro
     assert read <= 2 * 500 + OWNED
 
 
+@pytest.mark.parametrize(
+    ("statement", "nobody", "arguments"),
+    [
+        ("find_lanes", "null, null, '{}', '{}', true", "null, null, '{}', '{}', true"),
+        ("sweep_lanes", "'{1}', '{0}', 9", "array[%(lane)s], '{0}', 1000000"),
+        ("look_up_held", "'{1}', '{1}', '{1}'", "array[%(lane)s], array[%(pos)s], array[%(pos)s * 7]"),
+        ("release_claim", "1, 1, 0", "%(lane)s, %(pos)s * 7, %(pos)s"),
+    ],
+)
+async def test_what_a_daemon_planned_when_there_were_no_jobs_reads_few_rows(
+    db: ClonedDatabase, sql: Connection, statement: str, nobody: str, arguments: str
+) -> None:
+    await sql.execute("alter table wakeful.ready set (autovacuum_enabled = false)")
+    await fill(sql)
+    await sql.execute("delete from wakeful.ready; delete from wakeful.dedupe")
+    await sql.execute("vacuum analyze wakeful.ready")
+    opened = await open_connection(DatabaseSettings(dsn=db.dsn), application="wakeful")
+    daemon = opened.connection
+    try:
+        await daemon.execute("set plan_cache_mode = force_generic_plan")
+        await daemon.execute(f"prepare planned as {statements()[statement]}")
+        for _ in range(6):
+            await daemon.execute(f"execute planned ({nobody})")
+        await fill(sql)
+        first = await sql.fetchrow("select lane_id as lane, pos from wakeful.ready order by lane_id, pos")
+        assert first is not None
+        async with daemon.transaction():
+            before = await rows_read(daemon)
+            await daemon.execute(f"execute planned ({arguments % dict(first)})")
+            read = await rows_read(daemon) - before
+    finally:
+        await daemon.close()
+
+    # At most those at the head of each lane that have an owner, more than once, and what is looked for in the lane.
+    assert read <= (JOBS_A_LANE + 1 if statement == "release_claim" else 4 * LANES * OWNED), read
+
+
 async def rows_read(sql: Connection) -> int:
     """The rows of `ready` that this session has read and not yet reported, in whatever way."""
-    return await sql.fetchval(
+    read: int = await sql.fetchval(
         """select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
            from pg_stat_xact_user_tables where relid = 'wakeful.ready'::regclass"""
     )
+    return read
 
 
 async def test_a_finish_reads_its_own_rows_only(owned: Owned) -> None:
