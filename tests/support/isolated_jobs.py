@@ -12,7 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ registry = Registry()
 
 LEDGER = "LEDGER"
 LEAKED: list[bytes] = []
+HOOKED_IN: ContextVar[int] = ContextVar("HOOKED_IN", default=0)
 
 
 def note(text: object) -> None:
@@ -42,6 +44,12 @@ async def resources() -> AsyncIterator[dict[str, object]]:
     note(f"left {os.getpid()}")
 
 
+@registry.around
+async def hook(job: JobContext, call: Callable[[], Awaitable[object]]) -> object:
+    HOOKED_IN.set(os.getpid())
+    return await call()
+
+
 @registry.job("ECHO", isolation="process", deadline=60)
 async def echo(job: JobContext, payload: dict[str, Any]) -> object:
     job.resources["runs"] += 1
@@ -51,7 +59,7 @@ async def echo(job: JobContext, payload: dict[str, Any]) -> object:
         "subject": job.subject,
         "tags": list(job.tags),
     }
-    shown["left"] = job.time_left()
+    shown |= {"left": job.time_left(), "hooked_in": HOOKED_IN.get()}
     return {"pid": os.getpid(), "payload": payload, "resources": job.resources, **shown}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,34 @@ async def test_one_process_serves_job_after_job_with_its_own_resources(ledger: L
     assert pid != os.getpid()
     assert [value["pid"] for value in values] == [pid] * 3
     assert values[2]["payload"] == {"n": 2}
+    assert values[0]["hooked_in"] == pid
     assert values[2]["resources"] == {"opened_in": pid, "runs": 3}
     assert (values[0]["subject"], values[0]["tags"], values[0]["run_no"]) == ("abc", ["a"], 1)
     assert ledger.path.read_text().splitlines() == [f"entered {pid}", f"left {pid}"]
     await gone(pid)
+
+
+async def test_the_daemon_enters_no_lifespan_that_only_processes_need(ledger: Ledger) -> None:
+    async with registry.open_resources() as resources:
+        assert resources.of(registry.find("ECHO")) is None
+    assert not ledger.path.exists()
+
+    mixed, entered = Registry(), []
+
+    @mixed.lifespan
+    async def lifespan() -> AsyncIterator[str]:
+        entered.append("here")
+        yield "shared"
+
+    @mixed.job("HERE")
+    def here(job: JobContext) -> None: ...
+
+    @mixed.job("THERE", isolation="process")
+    def there(job: JobContext) -> None: ...
+
+    async with mixed.open_resources() as resources, mixed.open_isolated_resources() as isolated:
+        assert (resources.of(mixed.find("HERE")), isolated.of(mixed.find("THERE"))) == ("shared", "shared")
+    assert entered == ["here", "here"]
 
 
 async def test_a_plain_handler_reports_steps_and_returns_exact_numbers() -> None:
