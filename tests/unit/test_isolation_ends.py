@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support import isolated_jobs
 from support.eventually import eventually, looked
 from support.isolation import Ledger, gone, is_there, ledger, processes
 from support.sources import TOP
@@ -184,6 +185,20 @@ async def test_a_process_that_dies_before_it_has_begun_costs_its_job_nothing() -
         os.kill(pid, signal.SIGKILL)
 
         assert value_of(await one.answer(ran))["pid"] != pid
+
+
+async def test_a_process_that_can_not_get_ready_fails_the_job_that_wanted_it_and_no_other(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with processes() as one:
+        await one.run("DIE", how="exit")
+        monkeypatch.setenv(isolated_jobs.LEDGER, "/no/such/folder/ledger")
+        error = raised_by((await one.run("ECHO")).answer)
+        monkeypatch.setenv(isolated_jobs.LEDGER, str(ledger.path))
+
+        assert value_of((await one.run("ECHO")).answer)
+    assert isinstance(error, ProcessDied)
+    assert str(error).startswith("the process of a handler could not get ready: FileNotFoundError")
 
 
 async def test_the_wait_for_a_process_takes_nothing_from_the_handlers_time(ledger: Ledger) -> None:
