@@ -33,7 +33,7 @@ EMPTY = "template0"
 async def measure(arguments: argparse.Namespace) -> None:
     peers = _present(arguments.names or [peer.name for peer in PEERS])
     with running_cluster() as cluster:
-        machine = {**await described(cluster), "peers": ", ".join(f"{one.name}" for one in peers)}
+        machine = {**await described(cluster), "peers": ", ".join(one.told for one in peers)}
         await make_template(cluster)
         results = Results()
         for number in range(1, arguments.rounds + 1):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,18 @@ class Peer:
         if self.driver.endswith(".mjs"):
             return ["node", str(HERE / self.driver)]
         return [str(PYTHON), "-m", f"bench.peers.{self.driver}"]
+
+    @property
+    def told(self) -> str:
+        """Its name and the version that is installed, with that of Node.js where it runs there."""
+        if not self.driver.endswith(".mjs"):
+            (folder,) = PYTHON.parents[1].glob(f"lib/*/site-packages/{self.package}*.dist-info")
+            return f"{self.name} {folder.name.removesuffix('.dist-info').rpartition('-')[2]}"
+        version = json.loads((NODE_MODULES / self.package / "package.json").read_text())["version"]
+        node = subprocess.run(
+            ["node", "--version"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        return f"{self.name} {version} (Node.js {node})"
 
     def missing(self) -> str | None:
         """Why it can't be measured here; None: it can."""
