@@ -22,6 +22,28 @@ async def enqueued(sql: Connection, count: int) -> list[UUID]:
     return [(await enqueue(sql)).job_id for _ in range(count)]
 
 
+async def test_what_is_so_of_most_jobs_of_a_batch_holds_for_those_only(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await enqueued(sql, 4)
+    async with claimer_on(db) as claimer:
+        claimed = await claimer.claim()
+        plain, with_result, not_kept, with_less = [finish_of(one) for one in claimed]
+        batch = [
+            plain,
+            with_result._replace(result='{"a":1}'),
+            not_kept._replace(keep=False),
+            with_less._replace(degraded='["slow"]'),
+        ]
+
+        assert len(await store.finish(claimer.database, claimed[0].job.lane_id, batch)) == 4
+
+    rows = await sql.fetch("select job_id, result::text, degraded from wakeful.jobs")
+    kept = {row["job_id"]: (row["result"], row["degraded"]) for row in rows}
+    said = [kept.get(one.job.job_id) for one in claimed]
+    assert said == [("null", []), ('{"a": 1}', []), None, ("null", ["slow"])]
+
+
 async def test_a_finished_job_is_done_with_its_exact_result_and_all_that_it_went_through(
     db: ClonedDatabase, sql: Connection
 ) -> None:

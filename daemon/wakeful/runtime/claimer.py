@@ -233,7 +233,8 @@ async def claim_lane(claiming: Claiming, owner: Owner, lane: Lane, limit: int) -
         seconds = time.monotonic() - began
         bearings.took(lane.lane_id, claimed[-1].job.pos, low_water=low_water, seconds=seconds)
         claiming.finding.claimed(lane, len(claimed), claimed[-1].wait)
-        _hand_over(claiming, owner, [_holding(claiming, lane, one) for one in claimed])
+        lease = claiming.scope.lease_of(lane.job_type)
+        _hand_over(claiming, owner, [_holding(lane, one, lease) for one in claimed])
         _tell_all(claiming.telemetry, lane, claimed)
     return len(claimed)
 
@@ -259,10 +260,10 @@ async def release_doubts(claiming: Claiming) -> None:
             claiming.holdings.resolve(doubt)  # a token is one statement's: it took nothing else
 
 
-def _holding(claiming: Claiming, lane: Lane, claimed: Claimed) -> Holding:
+def _holding(lane: Lane, claimed: Claimed, lease: float) -> Holding:
     return Holding(
         job=claimed.job,
-        lease=claiming.scope.lease_of(claimed.job.job_type),
+        lease=lease,
         wait=claimed.wait,
         snoozed=claimed.snoozed,
         suspect=lane.suspect,

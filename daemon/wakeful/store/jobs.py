@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from wakeful.core.job import Job
@@ -20,6 +20,8 @@ Verb = Literal["fail", "refuse", "lose", "snooze", "hand_back", "put_back", "dis
 Status = Literal["PENDING", "DONE", "DEAD", "CANCELLED"]
 # A status: the job was moved by this token, and is there now.
 Verdict = Status | Literal["mine", "lost", "unknown"]
+
+T = TypeVar("T")
 
 # Where a statement can run: by itself, or in a transaction with others.
 Runner = Database | Transaction
@@ -168,8 +170,18 @@ async def claim(
 
 async def finish(runner: Runner, lane_id: int, finishes: Sequence[Finish]) -> set[tuple[int, int]]:
     """Make jobs of one lane DONE; gives the (position, token) pairs that came back."""
-    rows = await runner.fetch("finish_jobs", lane_id, *map(list, zip(*finishes, strict=True)))
+    positions, tokens, results, degraded, kept = map(list, zip(*finishes, strict=True))
+    # What is so of all of them is left out: the driver looks at each member of an array, for longer than it sends.
+    rows = await runner.fetch(
+        "finish_jobs",
+        *(lane_id, positions, tokens),
+        *(_unless_all(results, "null"), _unless_all(degraded, None), _unless_all(kept, True)),  # noqa: FBT003 - a value
+    )
     return set(map(tuple, rows))
+
+
+def _unless_all(values: list[T], usual: T) -> list[T]:
+    return [] if values.count(usual) == len(values) else values
 
 
 async def settle(
