@@ -38,7 +38,7 @@ async def run_rounds(
 
 
 async def measure(arguments: argparse.Namespace) -> None:
-    names = arguments.names or [name for name, one in MEASUREMENTS.items() if one.by_default]
+    names = arguments.names
     with running_cluster() as cluster:
         machine = await described(cluster)
         results = await run_rounds(cluster, names, rounds=arguments.rounds, given=dict(arguments.set))
@@ -62,7 +62,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", type=_name, help="which (default: all quick ones)"
     )
-    parser.add_argument("--set", action="append", metavar="SIZE=NUMBER", type=_size, default=[])
+    parser.add_argument(
+        "--set",
+        action="append",
+        metavar="SIZE=NUMBER",
+        type=_size,
+        default=[],
+        help="another size of the measurements that have it, such as jobs=20000; may be repeated",
+    )
     add_run_options(parser)
     return parser
 
@@ -81,17 +88,27 @@ def _name(text: str) -> str:
 
 def _size(text: str) -> tuple[str, float]:
     name, _, number = text.partition("=")
-    known = {size for one in MEASUREMENTS.values() for size in one.sizes}
-    if name not in known:
-        raise argparse.ArgumentTypeError(f"no measurement has a size {name!r}: {', '.join(sorted(known))}")
     try:
         return name, float(number)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{number!r} is not a number") from None
 
 
+def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line; ends with 2 where a size is given that none of what is measured has."""
+    parser = build_parser()
+    arguments = parser.parse_args(given)
+    arguments.names = arguments.names or [name for name, one in MEASUREMENTS.items() if one.by_default]
+    known = {size for name in arguments.names for size in MEASUREMENTS[name].sizes}
+    for size, _ in arguments.set:
+        if size not in known:
+            which, had = ", ".join(arguments.names), ", ".join(sorted(known)) or "none"
+            parser.error(f"argument --set: no size {size!r} in {which}; the sizes there: {had}")
+    return arguments
+
+
 def main() -> None:
-    asyncio.run(measure(build_parser().parse_args()))
+    asyncio.run(measure(read_arguments()))
 
 
 if __name__ == "__main__":

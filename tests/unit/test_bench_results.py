@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench.__main__ import build_parser
+from bench.__main__ import read_arguments
 from bench.catalogue import MEASUREMENTS
 from bench.figures import Outcome, Results, Sample, shown, table
 from bench.ratios import RATIOS, ratios_of
@@ -60,8 +60,18 @@ def test_sizes_that_a_measurement_does_not_have_are_left_to_the_others() -> None
 )
 def test_a_command_line_that_names_what_there_is_not_is_refused(mistake: list[str]) -> None:
     with pytest.raises(SystemExit) as refused:
-        build_parser().parse_args(mistake)
+        read_arguments(mistake)
     assert refused.value.code == 2
+
+
+def test_a_size_that_none_of_the_named_measurements_has_is_refused_with_those_they_have(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        read_arguments(["drain", "--set", "drain=20000"])
+    assert refused.value.code == 2
+    assert f"the sizes there: {', '.join(sorted(MEASUREMENTS['drain'].sizes))}" in capsys.readouterr().err
+    assert read_arguments(["drain", "--set", "jobs=20000"]).set == [("jobs", 20000.0)]
 
 
 @pytest.mark.parametrize(
