@@ -297,10 +297,13 @@ async def test_neither_ids_nor_a_filter_is_refused_and_changes_nothing(
     db: ClonedDatabase, sql: Connection
 ) -> None:
     job_id = await factories.job_in(sql, "READY")
-    for arguments in ((), (job_id, "--type", "COLLECT")):
+    for arguments, said in (
+        ((), "by a filter\n"),
+        ((job_id, "--type", "COLLECT"), "by a filter, not both\n"),
+    ):
         ended = await wakeful("jobs", "cancel", *arguments, db=db)
         assert (ended.code, ended.out) == (2, "")
-        assert "not both" in ended.err
+        assert f"name jobs by their ids, or choose them {said}" in ended.err
     assert await factories.status_of(sql, job_id) == "PENDING"
 
 

@@ -49,9 +49,10 @@ def chosen_filter(arguments: argparse.Namespace) -> JobFilter:
 
 def check_choice(arguments: argparse.Namespace) -> None:
     """Refuse neither ids nor a filter, which would mean every job, and both."""
-    if bool(arguments.job_ids) != chosen_filter(arguments).is_empty():
+    named = bool(arguments.job_ids)
+    if named != chosen_filter(arguments).is_empty():
         raise CommandFailed(
-            "name jobs by their ids, or choose them by a filter, not both",
+            "name jobs by their ids, or choose them by a filter" + (", not both" if named else ""),
             hint="such as --status DEAD --type COLLECT",
             code=exits.USAGE,
         )
