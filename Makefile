@@ -55,7 +55,7 @@ bench-peers: setup-bench ## Measure other queues beside ours, each from its pack
 lock: ## Write the lock files anew from pyproject.toml (ARGS=--upgrade: with the newest versions)
 	tools/lock.sh $(ARGS)
 
-clean: ## Remove the demo's data, caches and built files
+clean: ## Remove the demo's data, caches, built files and reports
 	@tools/clean.sh
 
 distclean: clean ## Remove the environments, too

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Removes the demo's data (.wakeful), caches and built files; not while a demo is running on them. Keeps .venv.
+# Removes the demo's data (.wakeful), caches, built files and reports; not while a demo is running on them. Keeps .venv.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,5 +11,5 @@ for owner in .wakeful/*/owner .wakeful/owner; do
     fi
 done
 
-rm -rf .wakeful build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+rm -rf .wakeful build dist reports .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 find . -name .venv -prune -o -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -155,9 +155,11 @@ def test_clean_removes_the_data_but_not_under_a_running_demo(checkout: Path) -> 
     assert f".wakeful/demo is in use by process {os.getpid()}" in refused.stderr
     (data / "owner").unlink()
     (checkout / "daemon" / "__pycache__").mkdir()
+    (checkout / "reports" / "bench").mkdir(parents=True)
     assert make("clean", cwd=checkout).returncode == 0
     assert not data.parent.exists()
     assert not (checkout / "daemon" / "__pycache__").exists()
+    assert not (checkout / "reports").exists()
     assert (checkout / "schema.sql").exists()
 
 
