@@ -392,6 +392,36 @@ async def test_a_look_that_would_come_too_soon_after_the_last_one_is_made_as_soo
         assert h.crew.waiting == 1
 
 
+async def test_one_look_that_was_held_up_puts_no_other_off(db: ClonedDatabase, sql: Connection) -> None:
+    async with hall(db) as h:
+        await looked_just_now(h)
+        async with anyio.create_task_group() as group, sql.transaction():
+            await sql.execute("lock table wakeful.queue in access exclusive mode")
+            await fill(await db.connect(), 1)
+            h.claiming.finding.hints.hear(None)
+            group.start_soon(take_turn, h.claiming, SLOW)
+            waits = "select count(*) from pg_locks where not granted"
+            await eventually(lambda: sql.fetchval(waits))
+            began = h.claiming.finding.looked_at
+            await eventually(looked(lambda: time.monotonic() - began), until=lambda passed: passed > 0.5)
+        finding = h.claiming.finding
+        assert finding.last_look_seconds > 0.2
+        assert finding.look_seconds < 0.2
+
+
+async def test_a_lane_that_was_seen_and_gave_nothing_is_looked_at_again_soon(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    poll = PollSettings(min=1.0, max=60.0)
+    await fill(sql, 1)
+    async with hall(db) as h, sql.transaction():
+        await sql.execute("select from wakeful.ready for update")
+        for _ in range(5):
+            h.claiming.finding.hints.hear(None)
+            assert await take_turn(h.claiming, poll) <= poll.min
+        assert h.crew.waiting == 0
+
+
 async def test_what_was_heard_while_the_database_was_away_is_looked_at_afterwards(
     db: ClonedDatabase, sql: Connection, proxy: Proxy
 ) -> None:

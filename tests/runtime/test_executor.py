@@ -346,22 +346,29 @@ async def test_a_job_that_a_worker_takes_while_all_are_interrupted_goes_back_uns
 
 
 async def test_workers_that_a_handler_cancels_are_replaced(db: ClonedDatabase, sql: Connection) -> None:
-    registry = Registry()
+    registry, inside, all_inside = Registry(), list[object](), anyio.Event()
 
     @registry.job("CRUEL")
     async def cruel(job: JobContext) -> None:
-        for task in asyncio.all_tasks():
+        for task in asyncio.all_tasks():  # idle ones, and those that have not begun
             if "Workers._work" in repr(task) and task is not asyncio.current_task():
                 task.cancel()
 
-    @registry.job("NEXT")
-    async def next_one(job: JobContext) -> None: ...
+    @registry.job("TOGETHER", deadline=10, max_attempts=1)
+    async def together(job: JobContext) -> None:
+        inside.append(job.job_id)
+        if len(inside) == 3:
+            all_inside.set()
+        await all_inside.wait()
 
-    async with running(db, registry, settings=brisk(concurrency=3)) as one:
-        for job_type in ("CRUEL", "NEXT", "CRUEL", "NEXT"):
-            job_id = (await enqueue(sql, job_type)).job_id
-            await one.recorder.seen(JOB_FINISHED, job_id=str(job_id))
-        assert (one.parts.crew.busy, one.parts.crew.free) == (0, 3)
+    async with running(db, registry, settings=brisk(concurrency=3)):
+        for _ in range(3):
+            await sql.execute("select wakeful.enqueue('CRUEL') from generate_series(1, 3)")
+            await all_ended(sql)
+        await sql.execute("select wakeful.enqueue('TOGETHER') from generate_series(1, 3)")
+        await all_ended(sql)
+    done = "select count(*) from wakeful.jobs where job_type = 'TOGETHER' and status = 'DONE'"
+    assert await sql.fetchval(done) == 3
 
 
 async def test_jobs_that_wait_behind_a_slower_one_than_expected_go_back_unstarted(

@@ -99,9 +99,10 @@ async def take_turn(claiming: Claiming, poll: PollSettings) -> float:
     if not room_of(claiming).any:
         return _wait_for_room(claiming, poll)
     await _look_if_due(claiming, poll)
+    seen = len(finding.lanes)
     found = await _claim_in_passes(claiming, owner)
     await mark_hot(finding, claiming.database)
-    return _seconds_after(claiming, poll, found)
+    return _seconds_after(claiming, poll, found, seen)
 
 
 async def claim_round(claiming: Claiming) -> int:
@@ -143,8 +144,11 @@ def _wait_for_room(claiming: Claiming, poll: PollSettings) -> float:
     return poll.max if restless is None else restless
 
 
-def _seconds_after(claiming: Claiming, poll: PollSettings, found: int) -> float:
-    """How long to wait after a turn with room: not at all while a claim may bring more."""
+def _seconds_after(claiming: Claiming, poll: PollSettings, found: int, seen: int) -> float:
+    """How long to wait after a turn with room: not at all while a claim may bring more.
+
+    A lane that was `seen` and gave nothing holds what somebody has locked, perhaps not for long: a poll comes soon.
+    """
     finding, now, limits = claiming.finding, time.monotonic(), limits_of(claiming)
     if found and any(limits.most(lane) > 0 for lane in finding.lanes.values()):
         return 0.0
@@ -152,7 +156,7 @@ def _seconds_after(claiming: Claiming, poll: PollSettings, found: int) -> float:
         finding.hints.everything = True  # what was believed is old, and used up
         return 0.0
     claiming.crew.want(room_of(claiming).low if finding.lanes else -1)
-    seconds = finding.rest_seconds(poll, found)
+    seconds = finding.rest_seconds(poll, found or seen)
     restless = claiming.bearings.restless_seconds
     return seconds if restless is None else min(seconds, restless)
 

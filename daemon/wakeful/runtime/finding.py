@@ -32,6 +32,7 @@ QUIETER: Final = 1.5
 FRESH_SECONDS: Final = 0.05
 SHARE: Final = 10.0
 BUSY_SHARE: Final = 20.0
+LONGEST_LOOK_SECONDS: Final = 1.0
 _BEYOND: Final = 2**63 - 1
 
 
@@ -82,6 +83,7 @@ class Finding:
     due_at: float = 0.0
     looked_at: float = -math.inf
     look_seconds: float = 0.0
+    last_look_seconds: float = 0.0
     hot_look_at: float = 0.0
     marked_at: float = 0.0
 
@@ -114,7 +116,11 @@ class Finding:
         return now >= self.looked_at + SHARE * self.look_seconds
 
     def rung(self) -> None:
-        """The bell rang before the poll was due: where no lane was named, that may be about any."""
+        """The bell rang before the poll was due: where no lane was named, that may be about any.
+
+        Whoever works a lane off may be gone by its next job, of which nobody is notified: polls are close for a while.
+        """
+        self.quiet = 0.0
         if not self.hints.lanes:
             self.due_at = 0.0
 
@@ -159,7 +165,9 @@ async def look_everywhere(finding: Finding, bearings: Bearings, database: Databa
         finding.hints.put_back(heard)
         raise
     finding.looked_at = time.monotonic()
-    finding.look_seconds = finding.looked_at - began
+    took, before = finding.looked_at - began, finding.last_look_seconds
+    # One that was held up, by a lock or by a machine that stood still, says nothing of what the next will take.
+    finding.look_seconds, finding.last_look_seconds = min(took, before, LONGEST_LOOK_SECONDS), took
     if whole:
         bearings.full_look_at = finding.looked_at
     finding.lanes.clear()

@@ -50,9 +50,13 @@ class Workers:
 
     def hire(self) -> None:
         """Put a fresh worker into a free place."""
-        apart(self._work(), self._context.copy())
+        begun: list[bool] = []
+        worker = apart(self._work(begun), self._context.copy())
+        worker.add_done_callback(lambda _worker: None if begun else self._leave())
 
-    async def _work(self) -> None:
+    async def _work(self, begun: list[bool]) -> None:
+        # One that is cancelled before this runs nothing of its own, so its place is filled from outside.
+        begun.append(True)
         try:
             holding = await self._next()
             attempt = None if holding is None else await execute(self.executing, holding)
