@@ -82,6 +82,20 @@ async def test_a_wrong_configuration_ends_with_78_and_names_every_mistake(tmp_pa
     assert "lease.beat" in ended.err
 
 
+async def test_handlers_that_are_named_twice_all_count_and_one_not_found_is_told_where_to_be(
+    db: ClonedDatabase,
+) -> None:
+    named = ("--handlers", "nowhere.jobs,elsewhere", "--handlers", "os.missing")
+    ended = await wakeful("run", *named, db=db)
+    assert ended.code == 78
+    said = ended.out + ended.err
+    missing = "ModuleNotFoundError: No module named 'os.missing'; 'os' is not a package"
+    hint = "; install its package here, or name the folder that holds it in PYTHONPATH (PYTHONPATH=. for this one)"
+    assert f"nowhere.jobs can't be imported: ModuleNotFoundError: No module named 'nowhere'{hint}" in said
+    assert f"elsewhere can't be imported: ModuleNotFoundError: No module named 'elsewhere'{hint}" in said
+    assert f"os.missing can't be imported: {missing}\n" in said
+
+
 async def test_no_database_a_dead_one_and_one_without_a_schema_are_told_apart(cluster: Cluster) -> None:
     missing = await wakeful("jobs", "list")
     assert missing.code == 78

@@ -21,7 +21,7 @@ def load_registry(modules: Sequence[str]) -> Registry:
         try:
             registries = _registries_of(name)
         except Exception as error:  # noqa: BLE001 -- importing a module runs its author's code
-            problems.append(f"handlers: {name} can't be imported: {_last_line(error)}")
+            problems.append(f"handlers: {name} can't be imported: {_last_line(error)}{_hint(name, error)}")
             continue
         if not registries:
             problems.append(
@@ -45,6 +45,12 @@ def _merged(found: Sequence[Registry]) -> Registry:
         return merge(found)
     except ValueError as error:
         raise ConfigError((f"handlers: {error}",)) from error
+
+
+def _hint(name: str, error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
+        return "; install its package here, or name the folder that holds it in PYTHONPATH (PYTHONPATH=. for this one)"
+    return ""
 
 
 def _last_line(error: Exception) -> str:

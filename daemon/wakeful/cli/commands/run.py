@@ -19,9 +19,17 @@ def register(commands: Commands) -> None:
         example="wakeful run --handlers myapp.jobs --concurrency 20",
     )
     parser.add_argument(
-        "--handlers", metavar="MODULES", help="modules with handlers, instead of the configured ones"
+        "--handlers",
+        action="append",
+        metavar="MODULES",
+        help="modules with handlers, instead of the configured ones: a,b; may be repeated",
     )
-    parser.add_argument("--queues", metavar="NAMES", help="queues to serve, instead of the configured ones")
+    parser.add_argument(
+        "--queues",
+        action="append",
+        metavar="NAMES",
+        help="queues to serve, instead of the configured ones: a,b; may be repeated",
+    )
     parser.add_argument("--concurrency", metavar="N", help="how many jobs run here at once")
     parser.add_argument("--name", help="name of this instance, for people")
     parser.add_argument(
@@ -37,11 +45,16 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the daemon; gives its exit code."""
     given = {
-        "handlers": arguments.handlers,
-        "worker.queues": arguments.queues,
+        "handlers": _joined(arguments.handlers),
+        "worker.queues": _joined(arguments.queues),
         "worker.concurrency": arguments.concurrency,
         "worker.name": arguments.name,
     }
     flags = {path: value for path, value in given.items() if value is not None}
     configuration = load_configuration(arguments, flags)
     return run_process(configuration, Options(migrate=arguments.migrate, until_empty=arguments.drain))
+
+
+def _joined(given: list[str] | None) -> str | None:
+    """All that an option named, however often it stood there."""
+    return None if given is None else ",".join(given)
