@@ -7,9 +7,11 @@ import pytest
 from wakeful.cli.bench.report import Findings, Probes, document, limit_of, lines
 
 
-def found(*, round_trip: float = 0.1, commit: float = 1.0, cpu: float = 0.2) -> Findings:
+def found(*, round_trip: float = 0.1, commit: float = 1.0, cpu: float = 0.2, near: bool = False) -> Findings:
     """A second's drain of a thousand jobs."""
-    probes = Probes(version="18.6", round_trip_ms=round_trip, commit_ms=commit, hurried_commit_ms=0.1)
+    probes = Probes(
+        version="18.6", near=near, round_trip_ms=round_trip, commit_ms=commit, hurried_commit_ms=0.1
+    )
     return Findings(
         probes=probes,
         jobs=1000,
@@ -28,7 +30,8 @@ def found(*, round_trip: float = 0.1, commit: float = 1.0, cpu: float = 0.2) -> 
     ("findings", "named"),
     [
         (found(round_trip=2.0, commit=20.0, cpu=0.9), "The way to the server limits"),
-        (found(commit=20.0, cpu=0.9), "The daemon's processor limits"),
+        (found(round_trip=2.0, commit=20.0, cpu=0.9, near=True), "What else runs here limits"),
+        (found(commit=20.0, cpu=0.9, near=True), "The daemon's processor limits"),
         (found(commit=20.0), "The disk limits"),
         (found(), "The server limits"),
     ],
@@ -45,3 +48,10 @@ def test_rates_and_costs_are_those_of_the_stages_that_they_name() -> None:
     assert told["daemon_cpu_us_per_job"] == 200.0
     assert told["wal_bytes_per_job"] == 1000
     assert told["wake_p50_ms"] == 2.0
+
+
+def test_nobody_is_told_to_come_nearer_to_a_server_on_the_same_machine() -> None:
+    assert "nearer" in limit_of(found(round_trip=2.0))
+    told = limit_of(found(round_trip=2.0, near=True))
+    assert "nearer" not in told
+    assert told.endswith("The machine or the server is busy.")

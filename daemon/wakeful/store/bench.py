@@ -68,6 +68,12 @@ async def read_server(database: Database) -> tuple[int, str]:
     return row["written"], row["version"]
 
 
+async def is_near(database: Database) -> bool:
+    """Is the server on this machine, as far as it can tell? Behind a pooler nobody knows: no."""
+    near = await database.fetchval("is_server_near")
+    return near is True and not database.pooled  # what is there is known once it is connected to
+
+
 async def forget(database: Database, name: str, first: UUID) -> None:
     """Remove all that a measurement made."""
     while await database.fetchval("forget_bench_jobs", name, first, BATCH):

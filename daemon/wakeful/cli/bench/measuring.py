@@ -107,6 +107,7 @@ async def _probed(database: Database) -> Probes:
     _, version = await bench.read_server(database)
     return Probes(
         version=version,
+        near=await bench.is_near(database),
         round_trip_ms=await _median_ms(lambda: bench.round_trip(database)),
         commit_ms=await _median_ms(lambda: bench.commit(database, hurried=False)),
         hurried_commit_ms=await _median_ms(lambda: bench.commit(database, hurried=True)),

@@ -20,9 +20,10 @@ _HEADINGS: Final = ("WHAT", "FIGURE", "HOW")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """What the server answers with, before any job: medians in milliseconds."""
+    """What the server answers with, before any job: medians in milliseconds. `near`: it is on this machine."""
 
     version: str
+    near: bool
     round_trip_ms: float
     commit_ms: float
     hurried_commit_ms: float
@@ -107,6 +108,11 @@ def lines(found: Findings) -> list[str]:
 def limit_of(found: Findings) -> str:
     """What limits this server's rate, by the figures, and what would help."""
     probes, share = found.probes, found.cpu_seconds / found.drain_seconds
+    if probes.round_trip_ms >= FAR_MS and probes.near:
+        return (
+            f"What else runs here limits: a statement takes {probes.round_trip_ms:.1f} ms, and the server is on "
+            "this machine. The machine or the server is busy."
+        )
     if probes.round_trip_ms >= FAR_MS:
         return (
             f"The way to the server limits: each statement is {probes.round_trip_ms:.1f} ms under way. "
