@@ -37,6 +37,12 @@ def note(text: object) -> None:
             ledger.write(f"{text}\n")
 
 
+def wait_for_word() -> None:
+    """Wait until somebody has noted that it is over."""
+    while "over" not in Path(os.environ[LEDGER]).read_text().split():
+        time.sleep(0.001)
+
+
 @registry.lifespan
 async def resources() -> AsyncIterator[dict[str, object]]:
     note(f"entered {os.getpid()}")
@@ -193,9 +199,32 @@ def flood(job: JobContext, payload: dict[str, Any]) -> None:
 
 
 @registry.job("PRINT", isolation="process", deadline=60)
-def print_much(job: JobContext) -> None:
-    for number in range(250):
+def print_much(job: JobContext, payload: dict[str, Any]) -> None:
+    for number in range(payload.get("lines", 250)):
         print(f"line {number}")
+    print("unended", end="")
+
+
+@registry.job("TOKEN", isolation="process", deadline=60, secret=("token",))
+def print_token(job: JobContext, payload: dict[str, Any]) -> None:
+    """Print a secret: often enough that it is still said at the end, past the bound of a line, and when it is over."""
+    for number in range(payload["lines"]):
+        print(f"card {payload['token']} {number}")
+    if "late" in payload:
+        threading.Thread(target=print_late, args=(payload["token"],), daemon=True).start()
+    if "died" in payload:
+        os._exit(7)
+    if "garbage" in payload:
+        write_everywhere(b"\x00\x00\x00\x05hello")
+        time.sleep(600)
+    print("x" * 4090 + payload["token"])
+
+
+def print_late(token: str) -> None:
+    wait_for_word()
+    print(f"late {token}")
+    logging.getLogger("late").warning("late %s", token)
+    note("late")
 
 
 @registry.job("LEAK", isolation="process", deadline=60)
@@ -209,6 +238,8 @@ def speak_late(job: JobContext) -> None:
         while True:
             job.degrade("not yet")
             time.sleep(0.001)
+    wait_for_word()
+    print("printed late")
     job.log.warning("too late")
     note("late")
 

@@ -16,6 +16,7 @@ from support import isolated_jobs
 from support.attempts import Attempt, make_attempt, make_job
 from support.eventually import eventually, looked
 from wakeful.core import jsontext
+from wakeful.core.secrets import values_at
 from wakeful.core.settings import WorkerSettings
 from wakeful.handlers.control import StopReason
 from wakeful.handlers.invoke import Answer, invoke
@@ -79,7 +80,8 @@ class Processes:
 
     def _made(self, job_type: str, payload: dict[str, Any]) -> Ran:
         job = make_job(job_type=job_type, payload_text=jsontext.dumps(payload))
-        attempt, lines = make_attempt(self.threads, job=job), LineBuffer(Redactor())
+        secrets = values_at(payload, isolated_jobs.registry.find(job_type).declaration.secret_paths)
+        attempt, lines = make_attempt(self.threads, job=job), LineBuffer(Redactor(secrets))
         attempt.job.log = job_logger(names_of(attempt), lines)
         return Ran(attempt, lines)
 

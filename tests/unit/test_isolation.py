@@ -107,37 +107,6 @@ async def test_all_that_an_async_handler_says_comes_through() -> None:
     assert "one is missing" in message and "KeyError: 'star'" in message
 
 
-async def test_what_a_process_prints_becomes_lines_of_the_attempt() -> None:
-    async with processes() as one:
-        ran = await one.run("ASK")
-        died = await one.run("DIE", how="segfault")
-
-    printed = [message for _level, message in (*ran.messages, *died.messages) if "printed_by=" in message]
-    assert "printed" in printed[0]
-    assert "\x1b" not in printed[0]
-    assert printed[1].startswith("complained")
-    assert any("Segmentation fault" in line for line in printed)  # and after it, where that was
-
-
-async def test_what_is_printed_last_is_the_attempts_too() -> None:
-    async with processes() as one:
-        ran = await one.run("PRINT")
-
-    assert ran.messages[-1][1].startswith("line 249 ")
-
-
-async def test_what_a_thread_says_after_its_attempt_is_not_the_next_ones(
-    ledger: Ledger, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with processes() as one:
-        ran = await one.run("LEAK")
-        await ledger.noted("late")
-        following = await one.run("ECHO")
-
-    assert [*ran.messages, *following.messages] == []
-    assert "too late" in caplog.messages
-
-
 DIRECTIVES = [
     Retry(700, "later"),
     Snooze(60, "not yet"),

@@ -18,7 +18,6 @@ from wakeful.handlers.context import JobContext, inside
 from wakeful.handlers.isolation import answers
 from wakeful.handlers.isolation.documents import document_of, stop_of
 from wakeful.handlers.isolation.frames import GarbageFrame
-from wakeful.handlers.isolation.output import say_unclaimed
 from wakeful.handlers.isolation.process import MIB, Process
 from wakeful.handlers.isolation.taking import Taking
 
@@ -81,6 +80,7 @@ class Carrying:
             self._let_go()
             if not self.answered:
                 await self._gone(GONE_SECONDS)
+                self.process.output.close()  # what it printed last is this attempt's
         if answer.raised is not None:
             raise self._shown(answer.raised)
         return answer.value
@@ -88,15 +88,16 @@ class Carrying:
     def _begin(self, taking: Taking) -> None:
         process = self.process
         process.attempts += 1
-        process.output.say = taking.say
+        process.output.claim(taking.say)
         job, seconds = document_of(self._inside.job), self._job.time_left()
         process.send({"do": "run", "attempt": process.attempts, "seconds": seconds, "job": job})
         self._look()
 
     def _let_go(self) -> None:
         if self.answered:
-            self.process.output.catch_up()  # it was flushed before the answer was sent
-        self.process.output.say = say_unclaimed
+            self.process.output.settle()  # all of it is there: it was flushed before the answer was sent
+        if self._inside.job.job_type in self.process.launch.secret_types:
+            self.process.output.is_hushed = True
         for timer in (self._looking, self._stopping):
             if timer is not None:
                 timer.cancel()
@@ -128,7 +129,6 @@ class Carrying:
         """Raise how the process ended; one that only closed its connection is killed."""
         await self._gone(CLOSED_SECONDS)
         how = self.process.how_it_ended
-        self.process.output.close()  # what it printed last is this attempt's
         if self._used:
             mib = self._used // MIB
             raise MemoryLimitExceeded(

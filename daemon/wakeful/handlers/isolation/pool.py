@@ -215,6 +215,7 @@ def launch_of(registry: Registry, worker: WorkerSettings) -> Launch:
         modules=registry.modules or tuple(own),
         job_types=tuple(one.job_type for one in isolated),
         memory=worker.process_memory * MIB,
+        secret_types=frozenset(one.job_type for one in isolated if one.declaration.secret_paths),
     )
 
 

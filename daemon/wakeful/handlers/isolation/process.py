@@ -41,11 +41,15 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What every process of handlers is told. `memory` is its limit in bytes, 0 for none."""
+    """What every process of handlers is told; `memory` is its limit in bytes, 0 for none.
+
+    `secret_types`: those of its job types whose payloads hold secrets.
+    """
 
     modules: tuple[str, ...]
     job_types: tuple[str, ...]
     memory: int
+    secret_types: frozenset[str] = frozenset()
 
 
 class Process:

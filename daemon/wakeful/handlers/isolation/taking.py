@@ -13,13 +13,16 @@ from contextvars import Context
 from wakeful.core import jsontext
 from wakeful.core.names import name_problem
 from wakeful.core.outcome import FollowUp
+from wakeful.core.text import clean
 from wakeful.errors import LeaseLost, WakefulError
 from wakeful.handlers.buffer import alert_request
 from wakeful.handlers.context import Inside, JobContext
 from wakeful.handlers.isolation import answers
 from wakeful.handlers.isolation.frames import Frame, GarbageFrame, number_of, optional_text_of, text_of
 from wakeful.handlers.isolation.lines import log_line
+from wakeful.handlers.isolation.output import LINE_LIMIT_BYTES
 from wakeful.handlers.isolation.process import Process
+from wakeful.telemetry.job_log import redactor_of_current_attempt
 
 
 class Taking:
@@ -36,13 +39,14 @@ class Taking:
     def say(self, line: str) -> None:
         """Log a line that the process has printed."""
         if self._job.log is not None:
-            self._job.log.info(line, printed_by=self._process.pid)
+            redactor = redactor_of_current_attempt()
+            shown = clean(line if redactor is None else redactor.text(line), LINE_LIMIT_BYTES)
+            self._job.log.info(shown, printed_by=self._process.pid)
 
     async def take(self, frame: Frame) -> answers.Answered | None:
         """Take a frame in; gives the answer, None where it is another. Raises GarbageFrame."""
         if frame.get("attempt") != self._process.attempts:
-            if frame["do"] == "log":
-                Context().run(log_line, frame)
+            self._take_late(frame)
             return None
         match frame["do"]:
             case "enter":
@@ -61,6 +65,14 @@ class Taking:
             case _:
                 return answers.answer_of(frame)
         return None
+
+    def _take_late(self, frame: Frame) -> None:
+        if frame["do"] != "log":
+            return
+        if self._process.output.is_hushed:
+            self._process.output.withhold()
+        else:
+            Context().run(log_line, frame)
 
     async def _reply(self, frame: Frame, answer: Awaitable[None]) -> None:
         error: BaseException | None = None
