@@ -11,20 +11,19 @@ from typing import Any
 import anyio
 import pytest
 
+from support.claiming import claiming_of
 from support.databases import ClonedDatabase, Connection
 from support.eventually import eventually, looked
 from support.factories import enqueue
 from support.proxy import Mode, Proxy
 from support.working import Claimer, claimer_on
-from wakeful.aio.wakeup import Wakeup
-from wakeful.core.pace import ENOUGH_RUNS, Pace
+from wakeful.core.pace import ENOUGH_RUNS
 from wakeful.core.settings import PollSettings
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime.claimer import Claiming, claim_lane, claim_round, run_claimer, take_turn
 from wakeful.runtime.crew import Crew
-from wakeful.runtime.holdings import Holding, Holdings
-from wakeful.runtime.lease import Lease, suspended_clock
-from wakeful.runtime.sharing import Scope
+from wakeful.runtime.holdings import Holding
+from wakeful.runtime.lease import suspended_clock
 from wakeful.telemetry.events import DATABASE_LOST, JOB_CLAIMED, JOBS_CLAIMED, LANES_CLAIMED
 
 POLL = PollSettings(min=0.02, max=0.1)
@@ -71,20 +70,13 @@ async def hall(
     **caps: int,
 ) -> AsyncIterator[Hall]:
     async with claimer_on(db, connections=connections) as claimer:
-        bell, lease = Wakeup(), Lease()
-        lease.registered(claimer.owner, sent=suspended_clock() + 3600)
         given_back: list[Holding] = []
-        claiming = Claiming(
-            database=claimer.database,
-            crew=Crew(concurrency, bell),
-            holdings=Holdings(),
-            lease=lease,
-            scope=Scope(
-                job_types=types, queues=queues, caps=caps, lease_of=lambda job_type: 30.0, shortest_lease=30.0
-            ),
-            pace=Pace(),
-            bell=bell,
-            telemetry=claimer.database.telemetry,
+        claiming = claiming_of(
+            claimer,
+            concurrency=concurrency,
+            types=types,
+            queues=queues,
+            caps=caps,
             give_back=given_back.append,
         )
         try:

@@ -13,22 +13,19 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from support.claiming import claiming_of
 from support.cluster import Cluster, execute, make_template
 from support.databases import ClonedDatabase, Connection, cloned_database
 from support.eventually import eventually, looked
 from support.factories import enqueue
 from support.working import Claimer, claimer_on
-from wakeful.aio.wakeup import Wakeup
-from wakeful.core.pace import ENOUGH_RUNS, Pace
+from wakeful.core.pace import ENOUGH_RUNS
 from wakeful.core.settings import PollSettings
 from wakeful.core.settling import LATE_SECONDS, Settling
 from wakeful.embedded import StopMode
 from wakeful.runtime.claimer import Claiming, run_claimer, take_turn
-from wakeful.runtime.crew import Crew
-from wakeful.runtime.holdings import Holding, Holdings
-from wakeful.runtime.lease import Lease, suspended_clock
+from wakeful.runtime.holdings import Holding
 from wakeful.runtime.settling import Bearings, sweep, tick
-from wakeful.runtime.sharing import Scope
 from wakeful.store.settling import look_at_transactions
 
 POLL = PollSettings(min=60.0, max=60.0)
@@ -88,22 +85,8 @@ async def site(
 ) -> AsyncIterator[Site]:
     """`late`: after how many seconds a transaction that runs is passed over; 0: always."""
     async with claimer_on(db) as claimer:
-        bell, lease = Wakeup(), Lease()
-        lease.registered(claimer.owner, sent=suspended_clock() + 3600)
-        claiming = Claiming(
-            database=claimer.database,
-            crew=Crew(concurrency, bell),
-            holdings=Holdings(),
-            lease=lease,
-            scope=Scope(
-                job_types=None, queues=None, caps={}, lease_of=lambda job_type: 30.0, shortest_lease=30.0
-            ),
-            pace=Pace(),
-            bell=bell,
-            telemetry=claimer.database.telemetry,
-            give_back=lambda holding: None,
-            bearings=Bearings(settling=Settling(late)),
-        )
+        bearings = Bearings(settling=Settling(late))
+        claiming = claiming_of(claimer, concurrency=concurrency, bearings=bearings)
         # Its connection is made, and the minute until the next look from the heads has begun.
         await tick(claiming.bearings, claiming.database)
         claiming.bearings.forget()

@@ -29,6 +29,7 @@ from wakeful.core.text import describe_exception
 from wakeful.telemetry import job_log
 from wakeful.telemetry.events import LOG_DROPPED, Event
 from wakeful.telemetry.lines import HEAD, plain, simple_json, to_json, to_text
+from wakeful.telemetry.records import fields_of, text_of
 from wakeful.telemetry.redaction import Redactor
 from wakeful.telemetry.writing import LineWriter
 
@@ -36,12 +37,6 @@ EVENT_LOGGER: Final = "wakeful"
 
 _EVENTS: Final = logging.getLogger(EVENT_LOGGER)
 _NUMBERS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
-_OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {
-    "message",
-    "asctime",
-    "taskName",
-    "fields",
-}
 _FRAMES: Final = 30
 
 
@@ -183,7 +178,7 @@ class LineHandler(logging.Handler):
             self._writer.dropped = 0
 
     def _rendered(self, record: logging.LogRecord) -> str:
-        level, event = _level_of(record), _message_of(record)
+        level, event = _level_of(record), text_of(record)
         fields = _gathered(record, level, event)
         if not self._as_text:
             return self._json(record, level, event, fields)
@@ -259,27 +254,13 @@ def _hand_over(
 
 def _gathered(record: logging.LogRecord, level: str, event: str) -> Mapping[str, object]:
     """Give what a record says and where it was said; a line of somebody else's is kept with the attempt."""
-    fields = _fields_of(record)
+    fields = fields_of(record)
     if record.name == EVENT_LOGGER:  # the catalogue says exactly what an event carries
         return fields
     if record.name != job_log.JOB_LOGGER:
         job_log.keep_line_of_current_attempt(level, event, fields)
     bound = {**job_log.names_of_current_attempt(), **get_contextvars()}
     return {**dict(sorted(bound.items())), **fields}
-
-
-def _fields_of(record: logging.LogRecord) -> dict[str, object]:
-    given = record.__dict__
-    found = {key: value for key, value in given.items() if key not in _OF_EVERY_RECORD}
-    fields = given.get("fields")
-    return {**found, **fields} if isinstance(fields, Mapping) else found
-
-
-def _message_of(record: logging.LogRecord) -> str:
-    try:
-        return record.getMessage()
-    except Exception:  # noqa: BLE001 - the arguments do not fit the message, or one of them raises
-        return f"{record.msg!r} (its arguments can't be shown)"
 
 
 def _level_of(record: logging.LogRecord) -> str:

@@ -10,7 +10,6 @@ import logging
 import os
 import select
 import sys
-from collections.abc import Mapping
 from threading import Lock
 from typing import Final, NoReturn
 
@@ -22,18 +21,13 @@ from wakeful.handlers.isolation.frames import Frame, encode
 from wakeful.telemetry.job_log import JOB_LOGGER, names_of_current_attempt
 from wakeful.telemetry.lines import plain
 from wakeful.telemetry.logging import configure_logging
+from wakeful.telemetry.records import fields_of, text_of
 from wakeful.telemetry.redaction import Redactor
 
 LINE_LIMIT_BYTES: Final = 64 * 1024
 EVENT_LIMIT_BYTES: Final = 16 * 1024
 
 _NAMES: Final = ("job_id", "job_type", "queue", "run_no", "attempt")
-_OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {
-    "message",
-    "asctime",
-    "taskName",
-    "fields",
-}
 
 
 class Outlet:
@@ -98,7 +92,7 @@ class ForwardingHandler(logging.Handler):
                 "do": "log",
                 "logger": clean(record.name, 200),
                 "level": record.levelno,
-                "event": clean(_message_of(record), EVENT_LIMIT_BYTES),
+                "event": clean(text_of(record), EVENT_LIMIT_BYTES),
             }
             if len(encode({**frame, "fields": fields})) > LINE_LIMIT_BYTES:
                 fields = {"fields_omitted": len(fields)}
@@ -108,9 +102,7 @@ class ForwardingHandler(logging.Handler):
 
 
 def _fields_of(record: logging.LogRecord) -> dict[str, object]:
-    given = record.__dict__.get("fields")
-    own = {key: value for key, value in record.__dict__.items() if key not in _OF_EVERY_RECORD}
-    fields = {**get_contextvars(), **own, **(given if isinstance(given, Mapping) else {})}
+    fields = {**get_contextvars(), **fields_of(record)}
     if record.name == JOB_LOGGER or names_of_current_attempt():
         fields = {key: value for key, value in fields.items() if key not in _NAMES}
     error = record.exc_info[1] if record.exc_info else None
@@ -119,10 +111,3 @@ def _fields_of(record: logging.LogRecord) -> dict[str, object]:
         fields |= {"error": entry.summary, "exception": entry.traceback}
     shown = plain(fields, Redactor())
     return shown if isinstance(shown, dict) else {}
-
-
-def _message_of(record: logging.LogRecord) -> str:
-    try:
-        return record.getMessage()
-    except Exception:  # noqa: BLE001 - the arguments do not fit the message, or one of them raises
-        return f"{record.msg!r} (its arguments can't be shown)"
