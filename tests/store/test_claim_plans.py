@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from support.databases import ClonedDatabase, Connection
-from support.plans import Mode, Node, pages_read, plan_of, reads_of
+from support.plans import Mode, Node, pages_read, plan_of, reads_of, rows_read_by
 from wakeful.core.settings import DatabaseSettings
 from wakeful.store.connect import open_connection
 from wakeful.store.statements import statements
@@ -130,9 +130,9 @@ async def test_a_claim_that_was_planned_when_there_were_no_jobs_reads_its_own_ro
     await fill(sql)
 
     async with sql.transaction():
-        before = await rows_read(sql)
+        before = (await rows_read_by(sql))["ready"]
         claimed = await sql.fetch(claiming)
-        read = await rows_read(sql) - before
+        read = (await rows_read_by(sql))["ready"] - before
 
     assert len(claimed) == 500
     # Each of them, and those at the head that have an owner; each again by its id.
@@ -166,23 +166,14 @@ async def test_what_a_daemon_planned_when_there_were_no_jobs_reads_few_rows(
         first = await sql.fetchrow("select lane_id as lane, pos from wakeful.ready order by lane_id, pos")
         assert first is not None
         async with daemon.transaction():
-            before = await rows_read(daemon)
+            before = (await rows_read_by(daemon))["ready"]
             await daemon.execute(f"execute planned ({arguments % dict(first)})")
-            read = await rows_read(daemon) - before
+            read = (await rows_read_by(daemon))["ready"] - before
     finally:
         await daemon.close()
 
     # At most those at the head of each lane that have an owner, more than once, and what is looked for in the lane.
     assert read <= (JOBS_A_LANE + 1 if statement == "release_claim" else 4 * LANES * OWNED), read
-
-
-async def rows_read(sql: Connection) -> int:
-    """The rows of `ready` that this session has read and not yet reported, in whatever way."""
-    read: int = await sql.fetchval(
-        """select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
-           from pg_stat_xact_user_tables where relid = 'wakeful.ready'::regclass"""
-    )
-    return read
 
 
 async def test_a_finish_reads_its_own_rows_only(owned: Owned) -> None:

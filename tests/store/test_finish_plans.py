@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from support.databases import ClonedDatabase, Connection
-from support.plans import Mode, nodes, pages_read, plan_of
+from support.plans import Mode, nodes, pages_read, plan_of, rows_read_by
 from wakeful.store.statements import statements
 
 JOBS, OWNED = 4000, 50
@@ -47,22 +47,13 @@ class Owned:
         transaction = self.sql.transaction()
         await transaction.start()
         try:
-            before = await counted(self.sql)
+            before = await rows_read_by(self.sql)
             rows = await self.sql.fetch(f"execute planned ({arguments(statement, self)})")
-            after = await counted(self.sql)
+            after = await rows_read_by(self.sql)
         finally:
             await transaction.rollback()
         assert len(rows) == OWNED
         return {table: after[table] - before[table] for table in after}
-
-
-async def counted(sql: Connection) -> dict[str, int]:
-    """The rows that this session has read and not yet reported, by table."""
-    rows = await sql.fetch(
-        """select relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) as rows
-           from pg_stat_xact_user_tables where schemaname = 'wakeful'"""
-    )
-    return {row["relname"]: row["rows"] for row in rows}
 
 
 def arguments(statement: str, owned: Owned) -> str:

@@ -48,3 +48,12 @@ def reads_of(plan: Node, table: str) -> list[str]:
 def pages_read(plan: Node) -> int:
     """Pages that the whole statement has touched."""
     return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+async def rows_read_by(connection: Connection) -> dict[str, int]:
+    """The rows that this session has read in its transaction, in whatever way, by table."""
+    rows = await connection.fetch(
+        """select relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) as rows
+           from pg_stat_xact_user_tables where schemaname = 'wakeful'"""
+    )
+    return {row["relname"]: row["rows"] for row in rows}
