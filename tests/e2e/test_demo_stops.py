@@ -90,7 +90,9 @@ async def test_after_a_kill_no_server_is_left_and_the_next_run_finishes_the_jobs
     assert following.code == 0, following.out + following.err
     assert following.events("jobs.taken_up")
     assert following.events("jobs.rescued")
-    assert following.events("pipeline.ended", run=busy["job_id"])[0]["status"] == "DONE"
+    # A newer run of the same place may be published first: then the older one gives way.
+    (ended,) = following.events("pipeline.ended", run=busy["job_id"])
+    assert ended["status"] in {"DONE", "CANCELLED"}
     async with running_server(data) as server:
         connection = await asyncpg.connect(server.dsn)
         row = await connection.fetchrow(

@@ -19,7 +19,7 @@ from wakeful.cli.demo.entries import note
 from wakeful.cli.demo.frame import Room, frame
 from wakeful.cli.demo.paint import Line, Span, Style, line, span, whole, wrapped
 from wakeful.cli.demo.screen import JsonScreen, LiveScreen, PlainScreen, screen_for
-from wakeful.cli.demo.story import JobSeen, Pipeline, Snapshot, Step, job_seen, snapshot_of
+from wakeful.cli.demo.story import JobSeen, Pipeline, Snapshot, Step, Tally, job_seen, snapshot_of
 from wakeful.cli.demo.summary import summary
 from wakeful.cli.terminal import width_of
 
@@ -223,6 +223,13 @@ def test_a_summary_of_a_pipeline_that_died_says_where_and_why() -> None:
     shown = PLAIN.render(summary(died, style=PLAIN, now=NOW).lines[0])
     assert "corner-bakery DEAD in COLLECT" in shown
     assert shown.endswith("Fail: no channel gave a fact")
+
+
+def test_a_run_that_gives_way_to_a_newer_one_is_no_death() -> None:
+    tally = Tally()
+    tally.count(Pipeline(run=RUN, jobs=(COLLECT_DONE, job("VISION", "CANCELLED", number=1))))
+    tally.count(Pipeline(run=RUN, jobs=(job("COLLECT", "DEAD"),)))
+    assert (tally.published, tally.cancelled, tally.died) == (0, 1, ["corner-bakery"])
 
 
 def test_a_degraded_copy_says_so() -> None:

@@ -175,10 +175,7 @@ def _outcome(scene: Scene, teller: Teller, code: int) -> tuple[int, Entry]:
         code, reason = exits.FAILED, f"died, and should not have: {', '.join(tally.died)}"
     elif scene.plan.once and not teller.reached:
         code, reason = exits.INTERRUPTED, "stopped before the first pipelines had ended"
-    died = len(tally.died)
-    return code, words.ending(
-        scene.plan, published=tally.published, died=died, waiting=waiting, reason=reason
-    )
+    return code, words.ending(scene.plan, tally, waiting=waiting, reason=reason)
 
 
 def _now() -> datetime:

@@ -7,7 +7,7 @@ is taken as it is, also where nobody expected it. Reading the rows is `watching`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -135,6 +135,27 @@ class Snapshot:
     def jobs(self) -> tuple[JobSeen, ...]:
         """Every job."""
         return tuple(job for one in self.pipelines for job in one.jobs) + self.others
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What has come to an end so far. `died` names the pipelines that should not have.
+
+    `cancelled` ones count as neither: a run gives way where a newer one of its place is published already.
+    """
+
+    published: int = 0
+    cancelled: int = 0
+    died: list[str] = field(default_factory=list)
+
+    def count(self, ended: Pipeline) -> None:
+        """Count one that has come to its end."""
+        if ended.published:
+            self.published += 1
+        elif ended.latest.status == "CANCELLED":
+            self.cancelled += 1
+        else:
+            self.died.append(ended.place)
 
 
 def snapshot_of(jobs: Mapping[UUID, JobSeen]) -> Snapshot:

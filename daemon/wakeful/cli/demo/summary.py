@@ -55,7 +55,7 @@ def _head(pipeline: Pipeline, style: Style, now: datetime) -> Line:
     if pipeline.published:
         return line(style.mark("done"), " ", *title, " is published, ", seconds)
     latest = pipeline.latest
-    ended = span(f"{latest.status} in {latest.job_type}", "bad")
+    ended = span(f"{latest.status} in {latest.job_type}", "bad" if latest.status == "DEAD" else "warn")
     return line(style.mark("failed"), " ", *title, " ", ended, f" {seconds}: {latest.reason}")
 
 

@@ -22,21 +22,13 @@ from wakeful.cli.demo.frame import frame
 from wakeful.cli.demo.news import News
 from wakeful.cli.demo.paint import Line, line, span
 from wakeful.cli.demo.screen import Screen, silence
-from wakeful.cli.demo.story import UNHANDLED, Snapshot
+from wakeful.cli.demo.story import UNHANDLED, Snapshot, Tally
 from wakeful.cli.demo.summary import summary
 from wakeful.cli.demo.watching import Watch
 from wakeful.errors import StoreUnavailable
 from wakeful.store.database import Database
 
 LOOK_SECONDS: Final = 0.2
-
-
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    """What has come to an end so far. `died` names the pipelines that should not have."""
-
-    published: int = 0
-    died: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +92,7 @@ class Teller:
         for pipeline in snapshot.pipelines:
             if pipeline.ended:
                 entries.append(summary(pipeline, style=style, now=now))
-                self._count(pipeline.place, published=pipeline.published)
+                self.tally.count(pipeline)
         return entries
 
     def _has_ended(self) -> bool:
@@ -109,12 +101,6 @@ class Teller:
         unhandled = any(job.job_type == UNHANDLED for job in latest.open_others)
         is_told = self.news.alerts > 0 or not (self.goal and self.goal.alert)
         return not latest.open_pipelines and not unhandled and is_told
-
-    def _count(self, place: str, *, published: bool) -> None:
-        if published:
-            self.tally.published += 1
-        else:
-            self.tally.died.append(place)
 
     def _frame(self, snapshot: Snapshot) -> tuple[Line, ...]:
         room = self.screen.room

@@ -19,7 +19,7 @@ from wakeful.cli.demo.entries import Entry, note
 from wakeful.cli.demo.location import Location, server_shown
 from wakeful.cli.demo.paint import Line, Span, line, padded, span, whole
 from wakeful.cli.demo.plan import QUEUE, Plan, exported_note
-from wakeful.cli.demo.story import Snapshot
+from wakeful.cli.demo.story import Snapshot, Tally
 from wakeful.cli.demo.surroundings import Surroundings
 from wakeful.core.resources import checkout, examples_folder
 from wakeful.core.secrets import HIDDEN
@@ -93,20 +93,19 @@ def taken_up(left: Snapshot) -> tuple[Entry, ...]:
     return (note("jobs.taken_up", line(said, span(killed, "dim")), jobs=jobs),)
 
 
-def ending(plan: Plan, *, published: int, died: int, waiting: int, reason: str | None) -> Entry:
+def ending(plan: Plan, tally: Tally, *, waiting: int, reason: str | None) -> Entry:
     """Say what came of it, and what stays."""
-    counts = [f"{published} published"]
-    if died:
-        counts.append(f"{died} died")
+    counts = {"published": tally.published, "cancelled": tally.cancelled, "died": len(tally.died)}
+    said = [f"{count} {name}" for name, count in counts.items() if count or name == "published"]
     if waiting:
-        counts.append(f"{waiting} {'goes' if waiting == 1 else 'go'} on in the next run")
+        said.append(f"{waiting} {'goes' if waiting == 1 else 'go'} on in the next run")
     told = line(
         span("ended", "bold"),
-        f": {', '.join(counts)}. Nothing runs any more; the data stay in ",
+        f": {', '.join(said)}. Nothing runs any more; the data stay in ",
         whole(plan.data),
     )
     lines = (told,) if reason is None else (line(span(reason, "bad")), told)
-    return note("demo.ended", *lines, published=published, died=died, waiting=waiting, reason=reason)
+    return note("demo.ended", *lines, **counts, waiting=waiting, reason=reason)
 
 
 def _purpose(scene: Scene) -> tuple[Line, ...]:
