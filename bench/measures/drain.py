@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 
 from bench.daemons import Process, daemons, until
 from bench.figures import Outcome, Sample
-from bench.filling import ALL_GONE, LAST, LAST_GONE, Load, close_queues, fill, open_queues, settle
+from bench.filling import (
+    AS_BEFORE,
+    BY_KEY,
+    LAST_GONE,
+    SPANS,
+    SPANS_GONE,
+    Load,
+    close_queues,
+    fill,
+    open_queues,
+    settle,
+)
 from bench.processes import cpu_seconds
 from bench.server import Mark, mark, wal_between
 from bench.sizes import Sizes
@@ -85,15 +96,17 @@ async def timed_drain(
     here: Stage, connection: Connection, queues: Sequence[str], processes: Sequence[Process]
 ) -> Span:
     """Open the queues and wait until nothing is left."""
-    last = await connection.fetchrow(LAST)
-    assert last is not None, "an aggregate has a row"
+    spans = await connection.fetchrow(SPANS)
+    assert spans is not None, "an aggregate has a row"
     first = await mark(here, connection)
+    await connection.execute(BY_KEY)
     used, began = _used(processes), time.perf_counter()
     await open_queues(connection, queues)
-    await until(connection, LAST_GONE, *last)
-    await until(connection, ALL_GONE)
+    await until(connection, LAST_GONE, *spans)
+    await until(connection, SPANS_GONE, *spans)
     seconds = time.perf_counter() - began
     cpu = _used(processes) - used
+    await connection.execute(AS_BEFORE)
     return Span(seconds=seconds, cpu=cpu, first=first, last=await mark(here, connection))
 
 
