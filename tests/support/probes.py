@@ -1,13 +1,12 @@
 """Handlers for tests of whole processes: they do as their payload says, and write what happened into a ledger.
 
-The ledger is a local file, outside of the database, that judges who ran what when: one JSON line for each START, STEP,
-END and CANCELLED, with a monotonic time, the daemon's tag, pid, job id, run and attempt.
+The ledger (`support/ledger.py`) is a local file, outside of the database: one line for each START, STEP, END, FAILED
+and CANCELLED, and DEAF for a cancellation that is swallowed, with the daemon's tag, pid, job id, run and attempt.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import multiprocessing
 import os
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import anyio
 
+from support import ledger
 from wakeful import Discard, Fail, JobContext, RateLimited, Registry, Retry, Snooze
 
 registry = Registry()
@@ -23,22 +23,20 @@ registry = Registry()
 
 def note(job: JobContext, what: str, **more: object) -> None:
     """Append one line to the ledger, in one write."""
-    path = os.environ.get("LEDGER")
+    path = os.environ.get(ledger.PATH)
     if not path:
         return
-    line = {
-        "what": what,
-        "at": time.monotonic(),
-        "tag": os.environ.get("LEDGER_TAG", ""),
-        "pid": os.getpid(),
-        "job_id": str(job.job_id),
-        "job_type": job.job_type,
-        "run_no": job.run_no,
-        "attempt": job.attempt,
+    ledger.append(
+        Path(path),
+        what,
+        tag=os.environ.get(ledger.TAG, ""),
+        pid=os.getpid(),
+        job_id=str(job.job_id),
+        job_type=job.job_type,
+        run_no=job.run_no,
+        attempt=job.attempt,
         **more,
-    }
-    with Path(path).open("a", encoding="utf-8") as ledger:
-        ledger.write(json.dumps(line) + "\n")
+    )
 
 
 @registry.job("probe.ok")
@@ -89,7 +87,7 @@ async def deaf(job: JobContext) -> object:
         try:
             await asyncio.sleep(until - time.monotonic())
         except asyncio.CancelledError:
-            note(job, "CANCELLED")
+            note(job, "DEAF")
     note(job, "END")
     return None
 
@@ -97,12 +95,14 @@ async def deaf(job: JobContext) -> object:
 @registry.job("probe.raise")
 async def fail(job: JobContext) -> object:
     note(job, "START")
+    note(job, "FAILED")
     raise RuntimeError(str(job.payload.get("text", "probe")))
 
 
 @registry.job("probe.say")
 async def say(job: JobContext) -> object:
     note(job, "START")
+    note(job, "FAILED")
     seconds = float(str(job.payload.get("seconds", 0)))
     match job.payload["what"]:
         case "retry":
@@ -120,6 +120,7 @@ async def say(job: JobContext) -> object:
 @registry.job("probe.exit")
 async def leave(job: JobContext) -> object:
     note(job, "START")
+    note(job, "FAILED")
     raise SystemExit(7)
 
 

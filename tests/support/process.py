@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from support.ledger import Ledger
+
 TESTS = Path(__file__).resolve().parents[1]
 _PR_SET_PDEATHSIG = 1
 
@@ -157,9 +159,7 @@ def running_daemon(
 
 def entries(ledger: Path) -> list[Line]:
     """What the ledger says so far."""
-    if not ledger.exists():
-        return []
-    return [json.loads(text) for text in ledger.read_text(encoding="utf-8").splitlines()]
+    return Ledger(ledger).lines()
 
 
 def _matches(line: Line, event: str, fields: Mapping[str, object]) -> bool:
