@@ -75,7 +75,8 @@ class Wire:
         for stream in (self.client, self.server):
             if stream is not None:
                 raw = stream.extra(SocketAttribute.raw_socket)
-                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+                with suppress(OSError):  # that side has ended by itself
+                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
         self.scope.cancel()
 
 
