@@ -1,7 +1,7 @@
 # Wakeful: `make run` is the demo, `make test` the tests; both set up what they need. `make help` lists the rest.
 # Works with GNU make 3.81. A value is passed on by the environment, never pasted into a command.
 
-.PHONY: help run test test-oldest check lint bench bench-peers lock clean distclean
+.PHONY: help run test test-oldest check lint bench bench-peers soak lock clean distclean
 .PHONY: setup-run setup-dev setup-bench lint-style lint-format lint-types lint-imports
 
 PYTHON_IN_VENV = .venv/bin/python
@@ -51,6 +51,9 @@ bench: setup-bench ## Measure (ARGS="drain wake --rounds 5"; ARGS=--help lists w
 bench-peers: setup-bench ## Measure other queues beside ours, each from its package (ARGS="PgQueuer --rounds 5")
 	@bench/setup.sh peers
 	@exec .venv-bench/bin/python -m bench.peers $(ARGS)
+
+soak: setup-dev ## Half an hour of random faults under load (ARGS="--seconds 600 --rate 150 --seed 7")
+	@unset DATABASE_URL DATABASE_URL_FILE; PYTHONPATH=tests exec $(PYTHON_IN_VENV) -m soak $(ARGS)
 
 lock: ## Write the lock files anew from pyproject.toml (ARGS=--upgrade: with the newest versions)
 	tools/lock.sh $(ARGS)
