@@ -1,7 +1,7 @@
 # Wakeful: `make run` is the demo, `make test` the tests; both set up what they need. `make help` lists the rest.
 # Works with GNU make 3.81. A value is passed on by the environment, never pasted into a command.
 
-.PHONY: help run test test-oldest check lint bench bench-peers soak lock clean distclean
+.PHONY: help run test test-oldest cases check lint bench bench-peers soak lock clean distclean
 .PHONY: setup-run setup-dev setup-bench lint-style lint-format lint-types lint-imports
 
 PYTHON_IN_VENV = .venv/bin/python
@@ -27,6 +27,9 @@ test-oldest: setup-dev .pg/14 ## Run the tests of schema and store on PostgreSQL
 
 .pg/%: | setup-dev
 	$(PYTHON_IN_VENV) tests/support/majors.py $*
+
+cases: setup-dev ## Print which tests show which failure case of tests/cases.toml
+	@PYTHONPATH=tests exec $(PYTHON_IN_VENV) -m support.cases
 
 check: lint ## Check everything that takes seconds: lint, and the fast tests
 	@unset DATABASE_URL DATABASE_URL_FILE; exec $(PYTHON_IN_VENV) -m pytest -q tests/unit tests/architecture
