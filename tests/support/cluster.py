@@ -21,7 +21,7 @@ SCHEMA = Path(__file__).resolve().parents[2] / "schema.sql"
 OWNER = "postgres"
 TEMPLATE = "wakeful_template"
 # As fast as a server can be whose data nobody will miss; two-phase commit on, for producers that use it.
-_SETTINGS = {
+SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
     "max_connections": "200",
@@ -59,7 +59,7 @@ def running_cluster(folder: Path, *, binaries: Path | None = None) -> Iterator[C
     found = find_binaries(binaries)
     has_statistics = _library_folder(found).joinpath("pg_stat_statements.so").exists()
     preload = {"shared_preload_libraries": "pg_stat_statements"} if has_statistics else {}
-    with Postmaster(folder, settings={**_SETTINGS, **preload}, binaries=binaries) as postmaster:
+    with Postmaster(folder, settings={**SETTINGS, **preload}, binaries=binaries) as postmaster:
         server = postmaster.start()
         yield Cluster(postmaster=postmaster, server=server, binaries=found, has_statistics=has_statistics)
 

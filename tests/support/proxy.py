@@ -12,9 +12,10 @@ from urllib.parse import quote
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from support.gates import Gate, Keep
 from support.proxy_links import Link, Mode, Switchboard, Traffic, Upstream
 
-__all__ = ["Link", "Mode", "Proxy", "Upstream", "running_proxy"]
+__all__ = ["Keep", "Link", "Mode", "Proxy", "Upstream", "running_proxy"]
 
 
 class Proxy:
@@ -26,7 +27,7 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """The port on 127.0.0.1; the same while the proxy runs, also after REFUSE."""
+        """The port; the same while the proxy runs, also after REFUSE."""
         return self._switchboard.port
 
     def dsn(self, database: str, *, role: str = "postgres") -> str:
@@ -54,6 +55,19 @@ class Proxy:
         """Connect new links to another server, as a failover does; `reset` cuts the old ones."""
         self._portal.call(self._switchboard.switch, upstream)
 
+    def gate(self, statement: str, keep: Keep) -> None:
+        """Stop the next link that runs a statement with this text: before its commit, or before its reply."""
+        self._portal.call(self._switchboard.gate, Gate(statement, keep))
+
+    def let_go(self) -> None:
+        """Let those go on that a gate has stopped; `reset` cuts them instead, and their commit or reply is lost."""
+        self._portal.call(self._switchboard.gate, None)
+
+    @property
+    def count(self) -> int:
+        """How many connections there have been."""
+        return self._switchboard.count
+
     def links(self) -> tuple[Link, ...]:
         """Describe the open links, oldest first."""
         return self._portal.call(self._switchboard.links)
@@ -67,9 +81,9 @@ class Proxy:
 
 
 @contextmanager
-def running_proxy(upstream: Upstream) -> Iterator[Proxy]:
-    """Run a proxy in front of a server's unix socket, or of its host and port."""
-    switchboard = Switchboard(upstream)
+def running_proxy(upstream: Upstream, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[Proxy]:
+    """Run a proxy in front of a server's unix socket, or of its host and port; on a free port, or on this one."""
+    switchboard = Switchboard(upstream, host=host, port=port)
     with start_blocking_portal() as portal:
         running, _ = portal.start_task(switchboard.run)
         try:

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream, TaskGroup, TaskStatus
 
+from support.gates import Conversation, Gate, Keep
 from support.startup import application_name
 
 Upstream: TypeAlias = Path | tuple[str, int]  # a unix socket, or host and port
@@ -45,11 +46,15 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One client's connection, as seen at one moment. `held`: bytes of the server's replies that wait in the proxy."""
+    """One client's connection, as seen at one moment.
+
+    `held`: bytes of the server's replies that wait in the proxy. `gated`: what a gate keeps back of it.
+    """
 
     number: int
     application_name: str
     held: int
+    gated: Keep | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -65,10 +70,14 @@ class Wire:
     head: bytes = b""
     held: int = 0
     half_closed: bool = False
+    said: Conversation = field(default_factory=Conversation)
+    gated: Keep | None = None
+    let_go: anyio.Event = field(default_factory=anyio.Event)
 
     def seen(self) -> Link:
         """Describe it."""
-        return Link(number=self.number, application_name=application_name(self.head) or "", held=self.held)
+        name = application_name(self.head) or ""
+        return Link(number=self.number, application_name=name, held=self.held, gated=self.gated)
 
     def cut(self) -> None:
         """End both sides with a reset."""
@@ -83,13 +92,15 @@ class Wire:
 class Switchboard:
     """All links of one proxy."""
 
-    def __init__(self, upstream: Upstream) -> None:
-        self.port = 0
+    def __init__(self, upstream: Upstream, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.host = host
+        self.port = port
+        self.count = 0
         self._upstream = upstream
         self._traffic = Traffic(Mode.PASS)
         self._changed = anyio.Event()
         self._wires: dict[int, Wire] = {}
-        self._count = 0
+        self._gate: Gate | None = None
         self._group: TaskGroup | None = None
         self._listener: Listener[SocketStream] | None = None
 
@@ -131,6 +142,13 @@ class Switchboard:
         """Connect new links to this server."""
         self._upstream = upstream
 
+    async def gate(self, gate: Gate | None) -> None:
+        """Stop the next link that runs a statement, or (None) let go of those that a gate has stopped."""
+        self._gate = gate
+        if gate is None:
+            for wire in self._wires.values():
+                wire.let_go.set()
+
     async def links(self) -> tuple[Link, ...]:
         """Describe the open links, oldest first."""
         return tuple(wire.seen() for wire in self._wires.values())
@@ -140,7 +158,7 @@ class Switchboard:
 
     async def _open_port(self) -> None:
         if self._listener is None and self._group is not None:
-            opened = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self.port)
+            opened = await anyio.create_tcp_listener(local_host=self.host, local_port=self.port)
             listener = opened.listeners[0]
             self.port = listener.extra(SocketAttribute.local_port)
             self._group.start_soon(self._accept, listener, self._group)
@@ -156,8 +174,8 @@ class Switchboard:
             await listener.serve(self._serve, group)
 
     async def _serve(self, client: SocketStream) -> None:
-        self._count += 1
-        wire = Wire(self._count, client)
+        self.count += 1
+        wire = Wire(self.count, client)
         self._wires[wire.number] = wire
         try:
             async with client:
@@ -184,16 +202,34 @@ class Switchboard:
                 if len(wire.head) < _HEAD_BYTES:
                     wire.head += chunk
                 await self._passage(wire, Mode.BLACKHOLE)
-                await server.send(chunk)
+                await self._send_request(wire, server, chunk)
             await server.send_eof()
         except _GONE:
             wire.cut()
+
+    async def _send_request(self, wire: Wire, server: SocketStream, chunk: bytes) -> None:
+        gate = self._gate
+        heard = wire.said.hear(chunk, gate)
+        if gate is not None and heard.runs:
+            self._gate = None  # one link, once
+            wire.gated = gate.keep
+        if wire.gated is not Keep.COMMIT or heard.cut is None:
+            await server.send(chunk)
+            return
+        if before := chunk[: heard.cut]:
+            await server.send(before)
+        await wire.let_go.wait()
+        wire.gated, wire.let_go = None, anyio.Event()
+        await server.send(chunk[heard.cut :])
 
     async def _send_replies(self, wire: Wire, server: SocketStream) -> None:
         try:
             async for chunk in server:
                 wire.held = len(chunk)
                 await self._passage(wire, Mode.BLACKHOLE, Mode.HOLD_REPLIES)
+                if wire.gated is Keep.REPLY:
+                    await wire.let_go.wait()
+                    wire.gated, wire.let_go = None, anyio.Event()
                 wire.held = 0
                 if not wire.half_closed:
                     await wire.client.send(chunk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import anyio
@@ -13,7 +14,7 @@ import pytest
 from support.cluster import Cluster
 from support.databases import ClonedDatabase
 from support.eventually import eventually
-from support.proxy import Link, Mode, Proxy, running_proxy
+from support.proxy import Keep, Link, Mode, Proxy, running_proxy
 
 
 async def test_passes_a_database_session_through(db: ClonedDatabase, proxy: Proxy) -> None:
@@ -158,3 +159,34 @@ def _read_one(server: socket.socket) -> bytes:
 def _until_linked(proxy: Proxy) -> None:
     while not proxy.links():
         threading.Event().wait(0.01)
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+@pytest.mark.parametrize("kept", Keep)
+async def test_a_gate_stops_a_statement_before_its_commit_or_its_reply(
+    db: ClonedDatabase, proxy: Proxy, kept: Keep, explicit: bool
+) -> None:
+    through, beside = await db.connect(through=proxy), await db.connect()
+    await beside.execute("create table done (what text)")
+    statement = await through.prepare("insert into done values ($1::text)")
+    failures: list[Exception] = []
+
+    async def insert() -> None:
+        try:
+            async with through.transaction() if explicit else nullcontext():
+                await statement.fetch("it")
+        except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError) as error:
+            failures.append(error)
+
+    for cut in (False, True):
+        proxy.gate("insert into done", kept)
+        async with anyio.create_task_group() as group:
+            group.start_soon(insert)
+            await eventually(lambda: links(proxy), until=lambda seen: seen[0].gated is kept)
+            if kept is Keep.REPLY:
+                await eventually(lambda: links(proxy), until=lambda seen: seen[0].held > 0)
+            proxy.reset() if cut else proxy.let_go()
+
+    assert len(failures) == 1
+    committed = 1 if kept is Keep.COMMIT or explicit else 2
+    assert await beside.fetchval("select count(*) from done") == committed
