@@ -228,6 +228,7 @@ async def test_tail_waits_through_an_outage(db: ClonedDatabase, sql: Connection,
             assert await process.wait() == 0
 
 
+@pytest.mark.case("F59")
 async def test_requeue_by_ids_reports_each(db: ClonedDatabase, sql: Connection) -> None:
     dead = await factories.job_in(sql, "DEAD")
     done = await factories.job_in(sql, "DONE")

@@ -115,6 +115,7 @@ async def test_a_third_signal_ends_the_process_at_once(db: ClonedDatabase, sql: 
     assert (await row_of(sql, job_id))["status"] == "RUNNING"
 
 
+@pytest.mark.case("I13")
 @pytest.mark.parametrize("probe", ["probe.deaf", "probe.thread"])
 async def test_a_handler_that_will_not_end_is_named_and_its_job_kept_from_others(
     db: ClonedDatabase, sql: Connection, probe: str
@@ -244,6 +245,7 @@ async def test_jobs_of_a_killed_daemon_run_elsewhere(
     ]
 
 
+@pytest.mark.case("I14")
 async def test_a_handler_that_blocks_the_loop_is_named_and_loses_no_lease(
     db: ClonedDatabase, sql: Connection, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ async def claimed_before_a_crash(
     return claimed
 
 
+@pytest.mark.case("I6")
 async def test_a_hurried_claim_that_a_crash_forgets_leaves_one_owner_and_no_result_by_two(
     own_cluster: Cluster,
 ) -> None:

@@ -164,6 +164,7 @@ async def test_the_wait_for_a_worker_does_not_count(db: ClonedDatabase, sql: Con
     assert row["result"] > 0.4
 
 
+@pytest.mark.case("I13")
 async def test_a_deaf_plain_function_is_told_stuck_replaced_and_fails_only_after_its_grace(
     db: ClonedDatabase, sql: Connection
 ) -> None:

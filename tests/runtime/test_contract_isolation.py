@@ -153,6 +153,7 @@ async def test_memory_past_the_limit_fails_the_attempt(db: ClonedDatabase, sql: 
     )
 
 
+@pytest.mark.case("I12")
 async def test_a_held_interpreter_stops_neither_the_heartbeat_nor_other_jobs(
     db: ClonedDatabase, sql: Connection, ledger: Ledger
 ) -> None:

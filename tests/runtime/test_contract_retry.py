@@ -73,6 +73,7 @@ async def test_a_failed_attempt_goes_back_with_its_reason_and_backoff_until_atte
     assert "test_contract_retry.py" in errors[0]["traceback"]
 
 
+@pytest.mark.case("F55")
 @pytest.mark.parametrize(("attempt", "seconds"), [(1, 5), (3, 20), (99, 600)])
 async def test_the_delay_doubles_from_5_s_to_600_s_and_jitter_takes_off_a_fifth_at_most(
     db: ClonedDatabase, sql: Connection, attempt: int, seconds: int
@@ -87,6 +88,7 @@ async def test_the_delay_doubles_from_5_s_to_600_s_and_jitter_takes_off_a_fifth_
     assert 0.8 * seconds - 5 <= delay <= seconds
 
 
+@pytest.mark.case("F55")
 async def test_many_that_fail_at_once_do_not_come_back_at_once(db: ClonedDatabase, sql: Connection) -> None:
     for _ in range(40):
         await enqueue(sql)
@@ -143,6 +145,7 @@ async def test_a_directive_says_exactly_what_becomes_of_the_job(
         assert 59 <= delay <= 72
 
 
+@pytest.mark.case("F57")
 async def test_snoozing_is_bounded_in_all_and_leaves_attempts_and_history_alone(
     db: ClonedDatabase, sql: Connection
 ) -> None:

@@ -62,6 +62,7 @@ async def test_of_many_instances_one_takes_it(db: ClonedDatabase, database: Data
     assert sorted(taken) == [False] * 7 + [True]
 
 
+@pytest.mark.case("I22")
 async def test_while_one_takes_it_another_neither_waits_nor_takes_it(
     db: ClonedDatabase, database: Database
 ) -> None:
@@ -73,6 +74,7 @@ async def test_while_one_takes_it_another_neither_waits_nor_takes_it(
         assert not await upkeep.take_duty(database, "prune", 60.0)
 
 
+@pytest.mark.case("I22")
 async def test_a_clock_that_was_set_back_stalls_no_duty(sql: Connection, database: Database) -> None:
     assert await upkeep.take_duty(database, "prune", 60.0)
     # Two hours later by the old clock, which was two hours fast.
@@ -249,6 +251,7 @@ async def test_two_folds_at_once_lose_nothing(
 # I14: the fleet-wide pass, whatever the owners say.
 
 
+@pytest.mark.case("I14")
 async def test_a_job_far_past_its_deadline_is_taken_even_from_an_owner_that_beats(
     sql: Connection, database: Database
 ) -> None:
@@ -323,6 +326,7 @@ async def publish(database: Database, job_hash: str, *, max_attempts: int) -> No
     await instances.publish(database, [{"job_type": "COLLECT", "hash": job_hash, "declaration": declaration}])
 
 
+@pytest.mark.case("I24")
 async def test_an_old_version_that_restarts_does_not_take_its_declaration_back_into_force(
     sql: Connection, database: Database
 ) -> None:

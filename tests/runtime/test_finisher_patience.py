@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import anyio
+import pytest
 
 from support.databases import ClonedDatabase, Connection
 from support.eventually import eventually
@@ -22,6 +23,7 @@ async def long_past_their_deadline(sql: Connection) -> None:
     )
 
 
+@pytest.mark.case("I14")
 async def test_a_result_that_waits_for_a_key_is_not_taken_back_for_a_job_long_past_its_deadline(
     db: ClonedDatabase, sql: Connection
 ) -> None:

@@ -97,6 +97,7 @@ async def test_the_gate_is_shut_until_the_server_was_asked(
     assert REASON not in watched.health.ready()[1]
 
 
+@pytest.mark.case("I4")
 async def test_on_another_server_nothing_runs_until_it_is_adopted(
     sql: Connection, database: Database, said: Heard
 ) -> None:
@@ -143,6 +144,7 @@ async def test_a_server_that_does_not_tell_is_left_out_and_that_is_said_once(
         await sql.execute("drop role worker_of_identity_test")
 
 
+@pytest.mark.case("I4")
 async def test_positions_are_above_all_in_use_before_the_gate_opens(
     sql: Connection, database: Database, said: Heard
 ) -> None:

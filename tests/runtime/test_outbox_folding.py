@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import pytest
+
 from support import factories
 from support.databases import ClonedDatabase, Connection
 from support.dispatching import (
@@ -61,6 +63,7 @@ async def test_a_death_is_told(db: ClonedDatabase, sql: Connection) -> None:
     assert receiver.received[0].headers["Content-Type"] == "application/json"
 
 
+@pytest.mark.case("I21")
 async def test_four_dispatchers_count_each_event_once_and_send_each_message_once(
     db: ClonedDatabase, sql: Connection
 ) -> None:

@@ -266,6 +266,7 @@ async def test_a_great_many_locked_rows_delay_no_other(
     assert await sql.fetchval("select queue from wakeful.ready") == "free"
 
 
+@pytest.mark.case("I7")
 async def test_the_transaction_has_its_id_before_it_takes_a_position(
     db: ClonedDatabase, sql: Connection
 ) -> None:

@@ -127,6 +127,7 @@ async def test_a_lease_that_is_past_must_also_be_watched_for_three_beats(
     assert await looks(watching(database, clock), clock, 4) == [0, 0, 0, 1]
 
 
+@pytest.mark.case("I1")
 async def test_after_an_outage_longer_than_the_lease_an_owner_has_time_to_beat(
     sql: Connection, database: Database
 ) -> None:
@@ -161,6 +162,7 @@ async def test_a_short_loss_of_contact_begins_the_watch_anew(
         assert await looks(reaping, clock, 4) == [0, 0, 0, 1]
 
 
+@pytest.mark.case("I1")
 async def test_a_reaper_that_wakes_from_a_pause_takes_nothing(sql: Connection, database: Database) -> None:
     owner, clock = await register(database), Clock()
     await one_job(sql, owner)
@@ -172,6 +174,7 @@ async def test_a_reaper_that_wakes_from_a_pause_takes_nothing(sql: Connection, d
     assert await looks(reaping, clock, 3) == [0, 0, 0]
 
 
+@pytest.mark.case("I1")
 async def test_a_clock_step_of_the_server_takes_nothing_from_an_owner_that_beats(
     sql: Connection, database: Database
 ) -> None:
@@ -239,6 +242,7 @@ async def reclaim_on(connection: Connection, job: Job, owner: Owner, beat_seq: i
     )
 
 
+@pytest.mark.case("I5")
 async def test_a_late_beat_waits_for_the_reaper_and_then_learns_the_truth(
     db: ClonedDatabase, sql: Connection, database: Database
 ) -> None:
@@ -320,6 +324,7 @@ async def test_a_silent_owner_is_swept_once_for_each_lease_that_ends(
     assert await sql.fetchval("select (swept_beat, swept_past) from wakeful.instance") == (0, 1)
 
 
+@pytest.mark.case("I5")
 async def test_a_claim_that_commits_after_the_pass_is_taken_back_by_a_later_one(
     db: ClonedDatabase, sql: Connection, database: Database
 ) -> None:
@@ -587,6 +592,7 @@ async def test_the_third_lost_owner_kills_a_job_and_only_lost_is_charged(
     assert await sql.fetchval(told) == 3
 
 
+@pytest.mark.case("I11")
 async def test_a_job_lost_twice_waits_in_the_suspect_twin_of_its_lane(
     sql: Connection, database: Database
 ) -> None:

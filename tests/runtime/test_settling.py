@@ -151,6 +151,7 @@ async def test_a_job_that_commits_late_is_claimed_by_the_next_turn(
         assert len(await here.turn()) == 1
 
 
+@pytest.mark.case("I7")
 @pytest.mark.parametrize("how", ["plain", "savepoint", "prepared"])
 async def test_one_that_was_passed_over_is_swept_for_when_it_has_committed(
     db: ClonedDatabase, sql: Connection, how: str
@@ -317,6 +318,7 @@ async def test_with_a_new_connection_every_cursor_begins_anew(db: ClonedDatabase
         assert here.bearings.settling.low_water == 0
 
 
+@pytest.mark.case("I6")
 async def test_after_a_crash_that_forgot_claims_they_are_made_again_from_behind_the_former_cursor(
     own_cluster: Cluster,
 ) -> None:
@@ -388,6 +390,7 @@ async def test_a_quiet_claimer_finds_what_a_transaction_that_it_passed_over_left
         stop.set()
 
 
+@pytest.mark.case("I7")
 @pytest.mark.parametrize("seed", range(3))
 async def test_of_many_writers_at_random_no_job_is_lost_and_none_is_claimed_twice(
     db: ClonedDatabase, sql: Connection, seed: int

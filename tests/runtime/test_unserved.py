@@ -42,6 +42,7 @@ async def check(database: Database, *, grace: float = 0.0, unknown_types: Unknow
     await unserved_duty(database, grace=grace, unknown_types=unknown_types).perform(anyio.Event())
 
 
+@pytest.mark.case("I9")
 async def test_it_fails_loudly_as_one_attempt_and_runs_again_later(
     sql: Connection, database: Database, owner: Owner, said: Heard
 ) -> None:
@@ -197,6 +198,7 @@ async def test_nothing_happens_in_a_paused_queue(sql: Connection, database: Data
     assert await sql.fetchval("select count(*) from wakeful.ready") == 0
 
 
+@pytest.mark.case("I9")
 async def test_a_type_that_came_back_between_the_look_and_the_batch_is_left_alone(
     sql: Connection, database: Database, owner: Owner
 ) -> None:

@@ -65,6 +65,7 @@ async def test_an_alert_is_rolled_back_with_its_transaction(sql: Connection) -> 
     assert await sql.fetchval("select count(*) from wakeful.alert_outbox") == 0
 
 
+@pytest.mark.case("I21")
 async def test_alerts_with_one_key_never_wait_for_one_another(db: ClonedDatabase, sql: Connection) -> None:
     sessions = [await db.connect() for _ in range(5)]
     for session in sessions:

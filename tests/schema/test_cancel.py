@@ -65,6 +65,7 @@ async def test_a_running_job_keeps_its_row_its_key_and_the_time_of_the_first_req
     assert await sql.fetchval("select wakeful.find_active('k')") == job_id
 
 
+@pytest.mark.case("I15")
 @pytest.mark.parametrize(
     "verb", ["fail", "refuse", "lose", "snooze", "hand_back", "put_back", "discard", "unserved"]
 )

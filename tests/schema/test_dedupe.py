@@ -13,6 +13,7 @@ from support.factories import Enqueued, State, enqueue, job_in
 from support.refusals import refused
 
 
+@pytest.mark.case("F49", "F50")
 @pytest.mark.parametrize("state", ["READY", "SCHEDULED", "RUNNING"])
 async def test_an_active_job_holds_its_key_and_a_hit_names_it(sql: Connection, state: State) -> None:
     active = await job_in(sql, state, dedupe_key="k")
@@ -24,6 +25,7 @@ async def test_an_active_job_holds_its_key_and_a_hit_names_it(sql: Connection, s
     assert await sql.fetchval("select wakeful.find_active('k')") == active
 
 
+@pytest.mark.case("F50")
 @pytest.mark.parametrize("state", ["DONE", "DEAD", "CANCELLED"])
 async def test_the_key_of_an_ended_job_is_free(sql: Connection, state: State) -> None:
     ended = await job_in(sql, state, dedupe_key="k")
@@ -69,6 +71,7 @@ async def test_a_hit_writes_nothing_and_wakes_nobody(db: ClonedDatabase, sql: Co
     assert await sql.fetchval("select count(*) from wakeful.lane_seen") == 1
 
 
+@pytest.mark.case("F49")
 async def test_the_second_enqueuer_waits_and_creates_when_the_first_rolls_back(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -125,6 +128,7 @@ async def test_an_enqueuer_waits_for_a_job_that_is_ending(
     assert (results[0].job_id == active) is not ends
 
 
+@pytest.mark.case("F49")
 async def test_fifty_sessions_with_one_key_make_one_job(db: ClonedDatabase, sql: Connection) -> None:
     sessions = [await db.connect() for _ in range(50)]
     results: list[Enqueued] = []
@@ -138,6 +142,7 @@ async def test_fifty_sessions_with_one_key_make_one_job(db: ClonedDatabase, sql:
     assert await sql.fetchval("select count(*) from wakeful.jobs") == 1
 
 
+@pytest.mark.case("F49")
 @pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
 async def test_a_key_that_the_snapshot_shows_is_a_hit(sql: Connection, isolation: Isolation) -> None:
     active = await job_in(sql, "READY", dedupe_key="k")
@@ -149,6 +154,7 @@ async def test_a_key_that_the_snapshot_shows_is_a_hit(sql: Connection, isolation
     assert hit == Enqueued(active, created=False)
 
 
+@pytest.mark.case("F49")
 @pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
 async def test_a_key_taken_after_the_snapshot_is_a_serialization_failure(
     db: ClonedDatabase, sql: Connection, isolation: Isolation

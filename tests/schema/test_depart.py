@@ -160,6 +160,7 @@ async def test_a_death_that_is_rolled_back_tells_nobody(sql: Connection) -> None
     assert await sql.fetchval("select wakeful.find_active('k')") == job_id
 
 
+@pytest.mark.case("I16")
 async def test_a_job_handed_back_five_times_raises_one_alert(sql: Connection) -> None:
     made = await enqueue(sql, subject="s")
     for _ in range(7):

@@ -133,6 +133,7 @@ async def test_jobs_of_one_lane_keep_the_order_of_their_enqueues(sql: Connection
     assert [row["job_id"] for row in found] == made
 
 
+@pytest.mark.case("F51")
 async def test_a_rollback_takes_the_job_back(db: ClonedDatabase, sql: Connection) -> None:
     beside = await db.connect()
     transaction = sql.transaction()
@@ -146,6 +147,7 @@ async def test_a_rollback_takes_the_job_back(db: ClonedDatabase, sql: Connection
     assert await beside.fetchval("select wakeful.find_active('k')") is None
 
 
+@pytest.mark.case("F51")
 async def test_a_savepoint_takes_back_its_own_jobs_only(sql: Connection) -> None:
     async with sql.transaction():
         kept = await enqueue(sql, dedupe_key="kept")
@@ -160,6 +162,7 @@ async def test_a_savepoint_takes_back_its_own_jobs_only(sql: Connection) -> None
     assert again.created
 
 
+@pytest.mark.case("F51")
 async def test_a_refusal_inside_a_savepoint_leaves_the_producers_transaction_usable(sql: Connection) -> None:
     await sql.execute("create table orders (id int)")
     async with sql.transaction():
@@ -173,6 +176,7 @@ async def test_a_refusal_inside_a_savepoint_leaves_the_producers_transaction_usa
     assert await sql.fetchval("select count(*) from wakeful.jobs") == 1
 
 
+@pytest.mark.case("F51")
 async def test_a_producer_that_dies_before_its_commit_leaves_nothing(
     db: ClonedDatabase, sql: Connection
 ) -> None:

@@ -15,6 +15,7 @@ from support.factories import declare, enqueue
 from support.refusals import refused
 
 
+@pytest.mark.case("F51")
 async def test_a_thousand_with_duplicates_and_faults_are_answered_one_by_one(sql: Connection) -> None:
     jobs: list[object] = [
         {"job_type": "COLLECT", "payload": {"n": n}, "dedupe_key": f"k{n}"} for n in range(1000)
@@ -267,6 +268,7 @@ async def test_an_empty_array_gives_nothing(sql: Connection) -> None:
     assert await enqueue_many(sql, []) == []
 
 
+@pytest.mark.case("F51")
 async def test_a_rollback_takes_all_of_it_back(sql: Connection) -> None:
     transaction = sql.transaction()
     await transaction.start()

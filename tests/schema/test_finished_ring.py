@@ -40,6 +40,7 @@ async def test_the_slot_that_is_being_written_is_never_emptied(sql: Connection) 
     assert await sql.fetchval("select count(*) from wakeful.finished") == 1
 
 
+@pytest.mark.case("I17")
 async def test_a_slot_that_somebody_reads_is_left_and_the_others_go_on(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -58,6 +59,7 @@ async def test_a_slot_that_somebody_reads_is_left_and_the_others_go_on(
     assert await sql.fetchval("select count(*) from wakeful.finished") == 0
 
 
+@pytest.mark.case("I17")
 async def test_a_finish_into_a_slot_that_is_looked_at_is_not_lost(
     db: ClonedDatabase, sql: Connection
 ) -> None:

@@ -9,6 +9,7 @@ from support.databases import ClonedDatabase, Connection, Isolation
 from support.factories import enqueue
 
 
+@pytest.mark.case("I10")
 @pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read", "serializable"])
 async def test_a_long_transaction_with_a_new_lane_blocks_no_other_producer(
     db: ClonedDatabase, isolation: Isolation
@@ -29,6 +30,7 @@ async def test_a_long_transaction_with_a_new_lane_blocks_no_other_producer(
     assert await long.fetchval("select count(*) from wakeful.ready") == 3
 
 
+@pytest.mark.case("I10")
 async def test_two_producers_with_two_new_lanes_in_opposite_order_do_not_deadlock(db: ClonedDatabase) -> None:
     first, second = await db.connect(), await db.connect()
     await first.execute("begin")
@@ -83,6 +85,7 @@ async def test_a_new_lane_is_noted_once_however_many_jobs_it_gets(sql: Connectio
     assert seen == ["T", "U", "V"]
 
 
+@pytest.mark.case("I7")
 async def test_positions_are_taken_after_the_transaction_has_its_id(sql: Connection) -> None:
     """What the settled low water stands on (I7): who takes a position is seen as running by anyone who looks later."""
     for call in (

@@ -76,6 +76,7 @@ MOVES: list[tuple[State, Move, str, str]] = [
 ]
 
 
+@pytest.mark.case("I15")
 @pytest.mark.parametrize(("state", "move", "answer", "status"), MOVES)
 async def test_cancel_finds_a_job_that_moves_meanwhile(
     db: ClonedDatabase, sql: Connection, state: State, move: Move, answer: str, status: str
@@ -201,6 +202,7 @@ async def test_a_requeue_waits_for_who_is_taking_its_key(
     assert await status_of(sql, job_id) == ("DEAD" if commits else "PENDING")
 
 
+@pytest.mark.case("I15")
 async def test_a_look_sees_a_moving_job_exactly_once(db: ClonedDatabase, sql: Connection) -> None:
     job_id = await job_in(sql, "SCHEDULED")
     looker = await db.connect()

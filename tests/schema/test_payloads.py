@@ -40,6 +40,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.case("F52")
 @pytest.mark.parametrize(("given", "kept"), KEPT)
 async def test_a_payload_comes_out_as_it_was_given(sql: Connection, given: str, kept: str) -> None:
     one = await enqueue(sql, payload=given)
@@ -53,6 +54,7 @@ async def test_a_payload_comes_out_as_it_was_given(sql: Connection, given: str, 
         assert await sql.fetchval("select payload::text from wakeful.jobs where job_id = $1", job_id) == kept
 
 
+@pytest.mark.case("F52")
 @pytest.mark.parametrize(
     ("given", "sqlstate", "message"),
     [
@@ -113,6 +115,7 @@ async def test_the_size_of_a_payload_has_nothing_to_do_with_the_notification(
     assert (await enqueue(sql, payload={"x": "x" * size})).created
 
 
+@pytest.mark.case("F52")
 async def test_five_megabytes_are_refused_and_leave_nothing(sql: Connection) -> None:
     with refused("WK003", "the limit is 1048576"):
         await enqueue(sql, payload={"x": "x" * 5_000_000})

@@ -13,6 +13,7 @@ from support.factories import Enqueued, State, claim, depart, enqueue, job_in, s
 from support.refusals import refused
 
 
+@pytest.mark.case("F59")
 @pytest.mark.parametrize("state", ["DEAD", "CANCELLED"])
 @pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read", "serializable"])
 async def test_a_dead_or_cancelled_job_waits_again(
@@ -41,6 +42,7 @@ async def test_in_any_other_status_nothing_happens_and_the_caller_is_told(
     assert await sql.fetchval("select count(*) from wakeful.audit") == 0
 
 
+@pytest.mark.case("F59")
 async def test_attempts_start_at_zero_and_the_rest_is_kept(sql: Connection) -> None:
     made = await enqueue(
         sql,
@@ -89,6 +91,7 @@ async def test_a_cancelled_job_that_is_requeued_is_not_cancelled_again(sql: Conn
     assert await depart(sql, job_id, "fail") == "PENDING"
 
 
+@pytest.mark.case("F50")
 async def test_it_takes_its_key_again(sql: Connection) -> None:
     job_id = await job_in(sql, "DEAD", dedupe_key="k")
 
@@ -97,6 +100,7 @@ async def test_it_takes_its_key_again(sql: Connection) -> None:
     assert await enqueue(sql, dedupe_key="k") == Enqueued(job_id, created=False)
 
 
+@pytest.mark.case("F50")
 @pytest.mark.parametrize("state", ["DEAD", "CANCELLED"])
 async def test_it_is_refused_while_another_job_has_its_key(sql: Connection, state: State) -> None:
     job_id = await job_in(sql, state, dedupe_key="k")

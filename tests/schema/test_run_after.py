@@ -24,6 +24,7 @@ async def test_a_job_for_later_waits_in_scheduled_until_then(sql: Connection) ->
     assert await sql.fetchval("select run_after from wakeful.scheduled") == later
 
 
+@pytest.mark.case("F54")
 @pytest.mark.parametrize(
     "past", ["now()", "now() - interval '1 microsecond'", "'epoch'", "'4713-01-01 BC'", "'0001-01-01'"]
 )
@@ -40,6 +41,7 @@ async def test_null_means_now(sql: Connection) -> None:
     assert await sql.fetchval("select count(*) from wakeful.ready") == 1
 
 
+@pytest.mark.case("F54")
 @pytest.mark.parametrize("zone", ZONES)
 async def test_a_time_with_its_zone_does_not_shift_with_the_sessions(sql: Connection, zone: str) -> None:
     await sql.execute(f"set timezone to '{zone}'")
@@ -54,6 +56,7 @@ async def test_a_time_with_its_zone_does_not_shift_with_the_sessions(sql: Connec
     assert [row[0] for row in found] == [datetime(2031, 3, 30, 0, 30, tzinfo=UTC)] * 2
 
 
+@pytest.mark.case("F54")
 @pytest.mark.parametrize("zone", ZONES)
 async def test_a_time_without_a_zone_is_in_the_sessions_zone_in_both_calls(
     sql: Connection, zone: str

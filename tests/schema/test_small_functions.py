@@ -93,6 +93,7 @@ async def test_a_time_falls_into_a_slot_of_the_ring(sql: Connection, width: str,
     assert await sql.fetchval(f"select wakeful.finished_slot('{at}')") == slot
 
 
+@pytest.mark.case("F55")
 @pytest.mark.parametrize(
     ("attempts", "longest"),
     [(-1, 5), (0, 5), (1, 5), (2, 10), (3, 20), (7, 320), (8, 600), (99, 600), (2**31 - 1, 600)],

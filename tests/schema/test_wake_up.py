@@ -81,6 +81,7 @@ async def test_a_hot_lane_is_polled_and_needs_no_telling(sql: Connection, ear: E
     assert await sql.fetchval("select count(*) from wakeful.lane_seen") == 0
 
 
+@pytest.mark.case("I18")
 async def test_a_lane_that_cooled_down_in_a_long_transaction_is_told(sql: Connection, ear: Ear) -> None:
     async with sql.transaction():
         await sql.execute("select now()")
@@ -91,6 +92,7 @@ async def test_a_lane_that_cooled_down_in_a_long_transaction_is_told(sql: Connec
     assert len(await ear.heard()) == 1
 
 
+@pytest.mark.case("I18")
 async def test_a_job_due_soon_arms_the_timer_even_in_a_hot_lane(sql: Connection, ear: Ear) -> None:
     await fold(sql, hot_until="'infinity'")
     soon = await sql.fetchval("select clock_timestamp() + interval '10 seconds'")

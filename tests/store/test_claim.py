@@ -152,6 +152,7 @@ async def test_only_a_live_instance_of_this_incarnation_claims(
     assert (await ready_row(sql, job_id))["attempts"] == 0
 
 
+@pytest.mark.case("I6")
 async def test_a_claim_commits_asynchronously_only_where_it_says_so_and_only_itself(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -271,6 +272,7 @@ async def test_a_row_that_is_locked_while_a_claim_is_given_back_is_counted_not_f
         assert await store.release_claim(claimer.database, lane.lane_id, token, first=lane.pos) == (1, 0)
 
 
+@pytest.mark.case("I8")
 async def test_a_claim_with_a_lost_reply_is_given_back_whole_and_charges_no_attempt(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -344,6 +346,7 @@ async def test_a_lane_that_nobody_has_folded_in_yet_is_marked_hot_all_the_same(
     assert (row["lane_id"], row["queue"], row["limit_key"], row["hot"]) == (lane.lane_id, "new", "key", True)
 
 
+@pytest.mark.case("I4")
 def test_a_token_is_a_number_of_63_random_bits() -> None:
     tokens = {new_token() for _ in range(1000)}
 

@@ -229,6 +229,7 @@ async def test_looking_for_lanes_reads_the_head_of_each_lane_only(owned: Owned) 
     assert pages_read(plan) < LANES * OWNED
 
 
+@pytest.mark.case("I19")
 @pytest.mark.parametrize("others", ["true", "false"])
 async def test_looking_for_lanes_that_are_known_reads_what_is_behind_their_cursors_only(
     owned: Owned, others: str

@@ -119,6 +119,7 @@ async def test_the_key_of_a_finished_job_is_free_and_a_key_that_is_not_its_own_i
     assert await sql.fetchval("select wakeful.find_active('taken over')") == stranger
 
 
+@pytest.mark.case("I20")
 async def test_tokens_are_matched_to_their_own_positions_not_crosswise(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -164,6 +165,7 @@ async def test_finishing_somebody_elses_job_changes_nothing(db: ClonedDatabase, 
     assert await sql.fetchval("select wakeful.find_active('k')") == job_id
 
 
+@pytest.mark.case("I2")
 async def test_one_row_that_somebody_has_locked_is_left_and_the_other_99_finish(
     db: ClonedDatabase, sql: Connection
 ) -> None:

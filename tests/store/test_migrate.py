@@ -96,6 +96,7 @@ async def test_the_subject_paths_of_the_configuration_are_what_an_enqueue_goes_b
     assert await sql.fetchval("select subject_paths from wakeful.installation") == ["shop.id"]
 
 
+@pytest.mark.case("F85")
 async def test_ten_at_once_take_each_step_once(empty: ClonedDatabase) -> None:
     known = with_steps(SECOND, THIRD)
     done: list[Migrated] = []
@@ -111,6 +112,7 @@ async def test_ten_at_once_take_each_step_once(empty: ClonedDatabase) -> None:
     await check_at(empty.dsn, known=known)
 
 
+@pytest.mark.case("F85")
 async def test_ten_at_once_upgrade_once(db: ClonedDatabase, sql: Connection) -> None:
     known = with_steps(SECOND, THIRD)
     done: list[Migrated] = []
@@ -139,6 +141,7 @@ async def test_an_upgraded_schema_is_a_fresh_one(empty: ClonedDatabase, db: Clon
     assert await upgraded.fetch(noted) == await fresh.fetch(noted)
 
 
+@pytest.mark.case("F85")
 async def test_a_migration_that_was_killed_in_the_middle_leaves_nothing(empty: ClonedDatabase) -> None:
     holder, observer = await empty.connect(), await empty.connect()
     await observer.execute(
@@ -192,6 +195,7 @@ async def test_a_step_that_fails_leaves_the_schema_as_it_was(db: ClonedDatabase,
     assert await sql.fetchval("select to_regclass('wakeful.half') is null")
 
 
+@pytest.mark.case("F85")
 async def test_a_breaking_step_shuts_older_daemons_out(db: ClonedDatabase) -> None:
     await migrate_at(db.dsn, known=with_steps(SECOND))
     await check_at(db.dsn)  # version 2 does not concern a daemon that knows version 1 only

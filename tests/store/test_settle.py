@@ -240,6 +240,7 @@ async def test_settling_is_fenced_by_pairs_of_position_and_token(db: ClonedDatab
     assert await outbox(sql) == []
 
 
+@pytest.mark.case("I2")
 async def test_a_locked_row_or_key_is_left_for_later_and_holds_nobody_up(
     db: ClonedDatabase, sql: Connection
 ) -> None:

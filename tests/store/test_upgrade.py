@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from support.catalogue import catalogue
 from support.cluster import Cluster, execute
 from support.databases import cloned_database
@@ -17,6 +19,7 @@ NOTE = """insert into wakeful.migration (version, name, checksum)
           select schema_version, 'kept', '' from wakeful.installation"""
 
 
+@pytest.mark.case("F85")
 async def test_each_release_becomes_the_newest(cluster: Cluster) -> None:
     async with cloned_database(cluster) as fresh_database:
         fresh = await catalogue(await fresh_database.connect())

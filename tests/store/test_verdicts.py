@@ -120,6 +120,7 @@ async def test_verdicts_come_in_the_order_in_which_they_were_asked(
         assert await store.verdicts(claimer.database, held) == ["DEAD", "mine", "DONE"]
 
 
+@pytest.mark.case("I3")
 async def test_the_answer_of_a_statement_is_not_asked_of_its_own_snapshot(
     db: ClonedDatabase, sql: Connection
 ) -> None:

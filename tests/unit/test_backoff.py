@@ -33,11 +33,13 @@ def test_the_delay_doubles_from_five_seconds_to_ten_minutes(attempt: int, second
     assert backoff.delay(attempt) == seconds
 
 
+@pytest.mark.case("F55")
 @given(st.integers())
 def test_no_attempt_number_leaves_the_bounds(attempt: int) -> None:
     assert 5.0 <= backoff.delay(attempt) <= 600.0
 
 
+@pytest.mark.case("F55")
 @given(st.floats(min_value=0, max_value=600), CHANCE)
 def test_jitter_takes_at_most_a_fifth_off(seconds: float, chance: float) -> None:
     assert seconds * 0.799 <= backoff.jittered(seconds, chance) <= seconds
@@ -48,6 +50,7 @@ def test_jitter_spreads_over_the_whole_fifth() -> None:
     assert backoff.jittered(100.0, 0.999) == pytest.approx(80.0, abs=0.1)
 
 
+@pytest.mark.case("F55")
 @given(st.floats(min_value=0, max_value=86400), CHANCE)
 def test_a_delay_given_by_a_server_is_never_shortened(seconds: float, chance: float) -> None:
     assert seconds <= backoff.on_top(seconds, chance) <= seconds * 1.2 + 1e-9

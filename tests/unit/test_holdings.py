@@ -6,6 +6,8 @@ import threading
 import time
 from uuid import uuid4
 
+import pytest
+
 from support.holding import make_holding
 from wakeful.runtime.holdings import Holdings
 
@@ -41,6 +43,7 @@ def test_jobs_of_a_queue_count_until_they_are_ending() -> None:
     assert holdings.by_queue() == {"q": 2, "other": 1}
 
 
+@pytest.mark.case("I11")
 def test_a_suspect_is_known_until_its_end_is_written() -> None:
     holdings, suspect = Holdings(), make_holding(suspect=True)
     holdings.add([make_holding(), suspect])
@@ -51,6 +54,7 @@ def test_a_suspect_is_known_until_its_end_is_written() -> None:
     assert not holdings.has_suspect()
 
 
+@pytest.mark.case("I8")
 def test_a_doubt_is_kept_until_its_claim_can_not_commit_any_more() -> None:
     holdings = Holdings()
     holdings.doubt(7, 11, first=1, until=time.monotonic() + 60)

@@ -69,6 +69,7 @@ async def test_what_a_process_has_started_dies_with_it(ledger: Ledger) -> None:
         await gone(*await ledger.pids("child", 3))
 
 
+@pytest.mark.case("I12")
 async def test_at_the_deadline_a_held_interpreter_is_killed_with_its_children_and_at_once(
     ledger: Ledger,
 ) -> None:

@@ -264,6 +264,7 @@ def test_a_bad_payload_does_not_show_a_secret() -> None:
         registry.find("COLLECT").bind({"place_id": "a", "token": 5})
 
 
+@pytest.mark.case("I24")
 def test_the_hash_of_a_declaration_depends_on_its_values_alone() -> None:
     assert declared(queue="a").hash == declared(queue="a").hash
     assert declared(queue="a").hash != declared(queue="b").hash
