@@ -20,7 +20,7 @@ from wakeful.config import current_dsn, current_listen_dsn
 from wakeful.core.secrets import hidden_values
 from wakeful.core.settings import DatabaseSettings
 from wakeful.errors import ConfigError, StoreError, StoreUnavailable
-from wakeful.store.translation import translated
+from wakeful.store.translation import FOREIGN, translated
 from wakeful.telemetry.redaction import Redactor
 
 Connection = asyncpg.Connection
@@ -156,7 +156,7 @@ def keep_alive(connection: Connection) -> None:
 async def _discard(connection: Connection) -> None:
     try:
         await connection.close(timeout=CLOSE_SECONDS)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except FOREIGN:
         connection.terminate()
 
 

@@ -21,7 +21,7 @@ from wakeful.errors import ConnectionLost, StoreBusy, StoreUnavailable
 from wakeful.store.connect import CLOSE_SECONDS, Connection, Server, hide_password, open_connection
 from wakeful.store.outage import Outage
 from wakeful.store.statements import statements
-from wakeful.store.translation import translated
+from wakeful.store.translation import FOREIGN, translated
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import SERVER_CHANGED, STATEMENT_RETRIED
 
@@ -31,8 +31,6 @@ T = TypeVar("T")
 BUSY_RETRIES: Final = 4
 MARGIN_SECONDS: Final = 3.0
 _RETRIED_STATES: Final = ("[40001]", "[40P01]")
-_DRIVER: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-_FOREIGN: Final = (*_DRIVER, OSError, TimeoutError)
 
 
 class Transaction:
@@ -262,7 +260,7 @@ def _is_answer(error: BaseException) -> bool:
 
 
 def _ours(error: BaseException, statement: str) -> BaseException:
-    return translated(error, statement) if isinstance(error, _FOREIGN) else error
+    return translated(error, statement) if isinstance(error, FOREIGN) else error
 
 
 async def _fetch(
@@ -278,7 +276,7 @@ async def _fetch(
 async def _close(connection: Connection) -> None:
     try:
         await connection.close(timeout=CLOSE_SECONDS)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except FOREIGN:
         connection.terminate()
 
 

@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, NoReturn
 
 import anyio
-import asyncpg
 
 from wakeful.core.settings import DatabaseSettings
 from wakeful.core.text import clean
 from wakeful.errors import StoreUnavailable
 from wakeful.store.connect import Connection, hide_password, open_connection
 from wakeful.store.statements import statements
-from wakeful.store.translation import translated
+from wakeful.store.translation import FOREIGN, translated
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import (
     LISTENER_CONNECTED,
@@ -185,7 +184,7 @@ class _Ear:
         try:
             with anyio.fail_after(self._listening.echo_timeout):
                 await call
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        except FOREIGN as error:
             raise StoreUnavailable(str(translated(error, "listen"))) from error
 
     def _on_end(self, _connection: object) -> None:

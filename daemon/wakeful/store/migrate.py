@@ -20,7 +20,7 @@ from wakeful.errors import SchemaMismatch, WakefulError
 from wakeful.store.connect import Connection, open_connection
 from wakeful.store.database import Database, Record
 from wakeful.store.statements import statements
-from wakeful.store.translation import translated
+from wakeful.store.translation import FOREIGN, translated
 from wakeful.store.versions import Installed, Migration, Versions, versions
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import MIGRATION_APPLIED
@@ -109,7 +109,7 @@ async def _in_transaction(connection: Connection, work: Callable[[Connection], A
             await _run(connection, "begin_migration")
             await _run(connection, "lock_migrations")
             return await work(connection)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+    except FOREIGN as error:
         raise _ours(error) from error
 
 

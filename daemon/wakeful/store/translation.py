@@ -21,6 +21,16 @@ from wakeful.errors import (
     StoreUnavailable,
 )
 
+# What a call of the driver may raise. InternalClientError is no bug: a server that ends a session says so first, and a
+# statement between that message and the end of the stream is refused with it.
+FOREIGN: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+
 MIGRATE_HINT: Final = "run `wakeful migrate`"
 
 # Conflicts, locks and time-outs: nothing happened, and the same statement may go through in a moment.
@@ -41,7 +51,7 @@ def translated(error: BaseException, statement: str) -> StoreError | SchemaMisma
         return _of_server(error, statement)
     if isinstance(error, asyncpg.DataError):
         return DataRefused(f"{statement}: {error}")
-    if isinstance(error, (asyncpg.InterfaceError, OSError, TimeoutError, asyncpg.InternalClientError)):
+    if isinstance(error, FOREIGN):
         reason = str(error) or type(error).__name__
         return ConnectionLost(f"{statement}: {reason}")
     return StoreError(f"{statement}: {type(error).__name__}: {error}")
