@@ -1,4 +1,7 @@
-"""`make soak`: half an hour, 200,000 jobs; ARGS="--seconds 600 --rate 150 --seed 7" for another one."""
+"""`make soak`: half an hour, 200,000 jobs; ARGS="--seconds 600 --rate 150 --seed 7" for another one.
+
+One of ten minutes or more in which all holds leaves its figures and writes the pages on them anew: commit both.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from soak import report
+from soak import figures, page, report
 from soak.plan import CI, LONG, SHORT, Plan
 from soak.running import soak
 from support.cluster import running_cluster
@@ -39,6 +42,9 @@ def main() -> int:
         soaked = asyncio.run(soak(plan, cluster, folder, say=lambda text: print(text, flush=True)))
     print(report.text_of(soaked), end="")
     print(f"report: {report.write(soaked, REPORTS)}")
+    if soaked.holds and plan.name == "long" and plan.seconds >= figures.LEAST_SECONDS:
+        figures.keep(figures.figures_of(soaked, server=cluster.binaries.major))
+        page.write()
     return 0 if soaked.holds else 1
 
 

@@ -24,6 +24,7 @@ def judge(evidence: Evidence, plan: Plan) -> Sequence[Verdict]:
         ownership.no_claim_run_twice(evidence),
         ownership.no_write_by_a_former_owner(evidence),
         liveness.nothing_runs_without_an_owner(evidence, plan),
+        liveness.jobs_of_the_dead_run_again(evidence, plan),
         liveness.throughput_back(evidence, plan),
         liveness.every_daemon_back(evidence, plan),
         liveness.daemons_stay(evidence, plan),

@@ -13,6 +13,7 @@ from soak.producing import AGAIN_SECONDS, BROKEN, DEADLINE_SECONDS, Book
 from support.databases import Connection
 
 EVERY_SECONDS = 0.25
+SLOW = ("soak.deduped", "soak.failing", "soak.flaky", "soak.later", "soak.long", "soak.snooze")
 ENDED = """select job_id::text, status from (
     (select job_id, 'DEAD' as status from wakeful.dead order by random() limit 1)
     union all
@@ -37,8 +38,10 @@ async def meddle(dsn: str, book: Book, chance: random.Random, stop: anyio.Event)
 
 
 async def _cancel(connection: Connection, book: Book, chance: random.Random) -> None:
-    """Cancel a job of late, whatever it does just now."""
-    recent = [job_id for one in book.transactions[-20:] if one.fate == "COMMITTED" for job_id, _ in one.jobs]
+    """Cancel a job of late, whatever it does just now; rather one that takes its time."""
+    jobs = [job for one in book.transactions[-60:] if one.fate == "COMMITTED" for job in one.jobs]
+    slow = [job_id for job_id, job_type in jobs if job_type in SLOW]
+    recent = slow if slow and chance.random() < 0.7 else [job_id for job_id, _ in jobs]
     if recent:
         await connection.fetchval(
             "select wakeful.cancel($1::text::uuid, 'the soak')",

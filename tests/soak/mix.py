@@ -50,8 +50,16 @@ def _of_one_subject(chance: random.Random, _: float) -> Element:
     return {"subject": f"subject {chance.randrange(5)}"}
 
 
-def _with_a_key(chance: random.Random, _: float) -> Element:
-    return {"dedupe_key": f"key {chance.randrange(KEYS)}", "payload": {"seconds": 0.02}}
+def _with_a_key(chance: random.Random, lease: float) -> Element:
+    """One in three waits for a while, so that it can be cancelled; one in three fails until it is DEAD."""
+    key = f"key {chance.randrange(KEYS)}"
+    match chance.randrange(3):
+        case 0:
+            return {"dedupe_key": key, "payload": {"seconds": 0.02}}
+        case 1:
+            return {**_due_later(chance, lease), "dedupe_key": key}
+        case _:
+            return {"dedupe_key": key, "job_type": "soak.failing"}
 
 
 def _due_later(chance: random.Random, _: float) -> Element:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from soak.running import Soaked
+from soak.verdict import Verdict
 
 MOST_VIOLATIONS = 50
 LOG_LINES = 2000
@@ -43,13 +44,23 @@ def document_of(soaked: Soaked) -> dict[str, object]:
     }
     return {
         "plan": asdict(soaked.plan),
-        "verdicts": [{"line": one.line(), **asdict(one)} for one in soaked.verdicts],
+        "verdicts": [_verdict(one) for one in soaked.verdicts],
         "faults": [asdict(fault) for fault in soaked.evidence.faults],
         "lifetimes": [asdict(life) for life in soaked.evidence.lifetimes],
         "requeued": [asdict(one) for one in soaked.evidence.requeued if one.job_id in broken],
         "enqueued": [asdict(one) for one in soaked.evidence.enqueued if one.job_id in broken],
         "rows": [row for row in rows if row["job_id"] in broken],
         "ledger": [line for line in soaked.lines if line.get("job_id") in broken],
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, object]:
+    return {
+        "name": verdict.name,
+        "line": verdict.line(),
+        "seen": dict(verdict.seen),
+        "explained": dict(verdict.explained),
+        "violations": [asdict(one) for one in verdict.violations],
     }
 
 

@@ -10,6 +10,7 @@ from anyio.to_thread import run_sync
 
 from soak.daemon_faults import Kind
 from soak.plan import ANY, Planned
+from soak.producing import AGAIN_SECONDS, BROKEN
 from soak.stage import DATABASE, WORKER, Stage
 from wakeful.embedded import StopMode
 
@@ -50,22 +51,38 @@ async def _restart(stage: Stage, mode: StopMode, seconds: float) -> None:
 
 async def connection_limit(stage: Stage, planned: Planned) -> None:
     """Cut the daemons' sessions and let only two of them connect."""
-    async with stage.connected() as admin:
-        await admin.execute(f"alter role {WORKER} connection limit 2")
-        await admin.execute(f"select pg_terminate_backend(pid) {OTHERS} and usename = '{WORKER}'")
-    await anyio.sleep(planned.seconds)
-    async with stage.connected() as admin:
-        await admin.execute(f"alter role {WORKER} connection limit -1")
+    try:
+        async with stage.connected() as admin:
+            await admin.execute(f"alter role {WORKER} connection limit 2")
+            await admin.execute(f"select pg_terminate_backend(pid) {OTHERS} and usename = '{WORKER}'")
+        await anyio.sleep(planned.seconds)
+    finally:
+        await _undo(stage, f"alter role {WORKER} connection limit -1")
 
 
 async def read_only(stage: Stage, planned: Planned) -> None:
     """Let each new session refuse to write, and cut the old ones; and the other way round."""
-    for mode, seconds in (("on", planned.seconds), ("off", 0.0)):
+    setting = f"alter database {DATABASE} set default_transaction_read_only"
+    cut = f"select pg_terminate_backend(pid) {OTHERS}"
+    try:
         async with stage.connected() as admin:
-            await admin.execute("set default_transaction_read_only = off")
-            await admin.execute(f"alter database {DATABASE} set default_transaction_read_only = {mode}")
-            await admin.execute(f"select pg_terminate_backend(pid) {OTHERS}")
-        await anyio.sleep(seconds)
+            await admin.execute(f"{setting} = on")
+            await admin.execute(cut)
+        await anyio.sleep(planned.seconds)
+    finally:
+        await _undo(stage, "set default_transaction_read_only = off", f"{setting} = off", cut)
+
+
+async def _undo(stage: Stage, *statements: str) -> None:
+    """Try until it is done: the server may be away for another fault."""
+    while True:
+        try:
+            async with stage.connected() as admin:
+                for statement in statements:
+                    await admin.execute(statement)
+                return
+        except BROKEN:
+            await anyio.sleep(AGAIN_SECONDS)
 
 
 async def lock_table(stage: Stage, planned: Planned) -> None:

@@ -127,7 +127,7 @@ def broken(evidence: Evidence) -> set[str]:
 def test_on_sound_evidence_every_invariant_holds() -> None:
     verdicts = judge(SOUND, PLAN)
     assert [verdict.line() for verdict in verdicts if not verdict.holds] == []
-    assert len({verdict.name for verdict in verdicts}) == len(verdicts) == 15
+    assert len({verdict.name for verdict in verdicts}) == len(verdicts) == 16
 
 
 DOCTORED: dict[str, tuple[str, Callable[[], Evidence]]] = {
@@ -214,6 +214,14 @@ DOCTORED: dict[str, tuple[str, Callable[[], Evidence]]] = {
     "a row whose owner is long gone": (
         "nothing_runs_without_an_owner",
         lambda: replace(SOUND, orphans=[Orphan(job_id="a", run_no=1, at=60.0, silent=BOUND + 0.1)]),
+    ),
+    "a killed daemon's job that runs again late": (
+        "jobs_of_the_dead_run_again",
+        lambda: with_runs(
+            replace(execution("a", began=19.0, ended=20.0), how="KILLED"),
+            execution("a", run_no=2, began=20.1 + BOUND, ended=21.0 + BOUND),
+            faults=(fault(began=19.9, ended=20.5),),
+        ),
     ),
     "throughput that was late": (
         "throughput_back",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from soak.evidence import Evidence, Lifetime, Orphan, Usage
+from soak.evidence import Evidence, Lifetime, Usage
 from soak.plan import ANY, Plan
+from soak.takeovers import takeovers
 from soak.verdict import Verdict, Violation
 
 MORE_MEGABYTES = 60.0
@@ -23,7 +24,7 @@ def nothing_runs_without_an_owner(evidence: Evidence, plan: Plan) -> Verdict:
     longest = 0.0
     wrong = []
     for orphan in evidence.orphans:
-        silent = orphan.silent - _in_trouble(evidence, orphan, plan)
+        silent = orphan.silent - in_trouble(evidence, plan, since=orphan.at - orphan.silent, until=orphan.at)
         longest = max(longest, silent)
         if silent > plan.timing.taken_back + plan.margin:
             wrong.append(
@@ -33,15 +34,32 @@ def nothing_runs_without_an_owner(evidence: Evidence, plan: Plan) -> Verdict:
     return Verdict(name="nothing_runs_without_an_owner", seen=seen, violations=wrong)
 
 
-def _in_trouble(evidence: Evidence, orphan: Orphan, plan: Plan) -> float:
-    """Seconds of its silence in which the server, or more than one daemon, was in trouble, and a watch after that."""
-    since = orphan.at - orphan.silent
-    ends = [
-        (max(since, one.began), min(orphan.at, one.ended + plan.timing.watch))
+def jobs_of_the_dead_run_again(evidence: Evidence, plan: Plan) -> Verdict:
+    """What a killed daemon ran is run by another within lease, watch and reaper interval."""
+    longest, seen, wrong = 0.0, 0, []
+    for one in takeovers(evidence):
+        if one.fault.kind != "kill":
+            continue
+        seconds = one.seconds - in_trouble(evidence, plan, since=one.fault.began, until=one.next.began)
+        seen, longest = seen + 1, max(longest, seconds)
+        if seconds > plan.timing.taken_back + plan.margin:
+            what = f"killed with {one.lost.slot}, ran again after {seconds:.1f} s"
+            wrong.append(Violation(job_id=one.lost.job_id, what=what))
+    return Verdict(
+        name="jobs_of_the_dead_run_again",
+        seen={"jobs of killed daemons": seen, "s at most": longest},
+        violations=wrong,
+    )
+
+
+def in_trouble(evidence: Evidence, plan: Plan, *, since: float, until: float) -> float:
+    """Seconds of a span in which the server, or more than one daemon, was in trouble, and a watch after that."""
+    spans = [
+        (max(since, one.began), min(until, one.ended + plan.timing.watch))
         for one in evidence.faults
         if one.slot == ANY or not one.alone
     ]
-    return sum(end - begin for begin, end in _merged(ends))
+    return sum(end - begin for begin, end in _merged(spans))
 
 
 def _merged(spans: list[tuple[float, float]]) -> Iterator[tuple[float, float]]:
