@@ -29,6 +29,7 @@ class Execution:
     how: str
     error: str = ""
     deaf: float = math.inf  # since when it swallows its cancellation
+    early: bool = False  # it began before its job was due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,8 @@ class Row:
     result_run_no: int | None = None
     result_nonce: str | None = None
     parent: str | None = None  # of a follow-up
+    progress_run_no: int | None = None
+    steps_done: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from support.probes import note
 from wakeful import JobContext, Registry, Retry, Snooze
@@ -30,7 +31,7 @@ def soon(attempt: int) -> float:
 def call(job: JobContext) -> Iterator[dict[str, object]]:
     """Write START, and how it ended; gives the result."""
     nonce = secrets.token_hex(6)
-    note(job, "START", nonce=nonce)
+    note(job, "START", nonce=nonce, early=is_early(job))
     try:
         yield {"run_no": job.run_no, "nonce": nonce}
     except BaseException as error:
@@ -38,6 +39,12 @@ def call(job: JobContext) -> Iterator[dict[str, object]]:
         note(job, what, nonce=nonce, error=type(error).__name__)
         raise
     note(job, "END", nonce=nonce)
+
+
+def is_early(job: JobContext) -> bool:
+    """Whether it is not due yet."""
+    due = job.payload.get("due")
+    return due is not None and datetime.now(UTC) < datetime.fromisoformat(str(due))
 
 
 def seconds_of(job: JobContext) -> float:

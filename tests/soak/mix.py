@@ -64,7 +64,11 @@ def _with_a_key(chance: random.Random, lease: float) -> Element:
 
 def _due_later(chance: random.Random, _: float) -> Element:
     due = datetime.now(UTC) + timedelta(seconds=chance.uniform(0.2, 4.0))
-    return {"run_after": due.isoformat(), "priority": chance.choice(["interactive", "batch"])}
+    return {
+        "run_after": due.isoformat(),
+        "payload": {"due": due.isoformat()},
+        "priority": chance.choice(["interactive", "batch"]),
+    }
 
 
 _MADE: Mapping[str, Callable[[random.Random, float], Element]] = {

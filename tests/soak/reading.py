@@ -6,39 +6,33 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from soak.evidence import Enqueued, Evidence, Execution, Lifetime, Row, Told
 from support.databases import Connection
 
 ENDS = ("END", "FAILED", "CANCELLED")
 ROWS = """
-select job_id::text, job_type, 'ready' as home, case when owner is null then 'PENDING' else 'RUNNING' end as status,
-       attempts, max_attempts, run_no, lost, null::jsonb as result, payload ->> 'parent' as parent from wakeful.ready
-union all
-select job_id::text, job_type, 'scheduled', 'PENDING', attempts, max_attempts, run_no, lost, null, payload ->> 'parent'
-from wakeful.scheduled
-union all
-select job_id::text, job_type, 'dead', 'DEAD', attempts, max_attempts, run_no, lost, null, payload ->> 'parent'
-from wakeful.dead
-union all
-select job_id::text, job_type, 'finished', status, attempts, max_attempts, run_no, coalesce(lost, 0), result,
-       payload ->> 'parent' from wakeful.finished"""
+with jobs as (
+    select job_id, job_type, 'ready' as home, case when owner is null then 'PENDING' else 'RUNNING' end as status,
+           attempts, max_attempts, run_no, lost, null::jsonb as result, payload from wakeful.ready
+    union all
+    select job_id, job_type, 'scheduled', 'PENDING', attempts, max_attempts, run_no, lost, null, payload
+    from wakeful.scheduled
+    union all
+    select job_id, job_type, 'dead', 'DEAD', attempts, max_attempts, run_no, lost, null, payload from wakeful.dead
+    union all
+    select job_id, job_type, 'finished', status, attempts, max_attempts, run_no, coalesce(lost, 0), result, payload
+    from wakeful.finished
+)
+select j.job_id::text, j.job_type, j.home, j.status, j.attempts, j.max_attempts, j.run_no, j.lost, j.result,
+       j.payload ->> 'parent' as parent, p.run_no as progress_run_no,
+       jsonb_array_length(jsonb_path_query_array(p.document, '$.steps[*] ? (@.status == "done")')) as steps_done
+from jobs j
+left join wakeful.progress p on p.job_id = j.job_id"""
 TOLD = "select job_id::text, alert_id is not null as folded from wakeful.alert_outbox where kind = 'job_dead'"
 OCCURRENCES = "select coalesce(sum(occurrences), 0)::bigint from wakeful.alert where kind = 'job_dead'"
 
 Line = Mapping[str, object]
-
-
-def ledger_lines(ledger: Path) -> list[Line]:
-    """All lines of the ledger; one that a kill cut in the middle is left out."""
-    lines = []
-    for text in ledger.read_text(encoding="utf-8").splitlines():
-        try:
-            lines.append(json.loads(text))
-        except ValueError:
-            continue
-    return lines
 
 
 def executions(lines: Iterable[Line], lifetimes: Sequence[Lifetime]) -> list[Execution]:
@@ -72,6 +66,7 @@ def _execution(start: Line, end: Line | None, lifetimes: Sequence[Lifetime]) -> 
         ended=_process_end(str(start["tag"]), began, lifetimes) if end is None else float(str(end["at"])),
         how="KILLED" if end is None else str(end["what"]),
         error="" if end is None else str(end.get("error", "")),
+        early=bool(start.get("early")),
     )
 
 
@@ -114,4 +109,6 @@ def _row(record: Mapping[str, object]) -> Row:
         result_run_no=result.get("run_no"),
         result_nonce=result.get("nonce"),
         parent=None if record["parent"] is None else str(record["parent"]),
+        progress_run_no=None if record["progress_run_no"] is None else int(str(record["progress_run_no"])),
+        steps_done=int(str(record["steps_done"] or 0)),
     )

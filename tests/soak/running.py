@@ -39,6 +39,7 @@ from soak.watching import (
     usage,
 )
 from support.cluster import TEMPLATE, Cluster, execute, make_template
+from support.ledger import Ledger
 
 KINDS = {**SLOT_KINDS, **SERVER_KINDS}
 QUICK_SHARE = 0.7
@@ -267,8 +268,8 @@ async def _settled(stage: Stage) -> Usage:
     return await usage(stage)
 
 
-async def _evidence(stage: Stage, book: Book) -> tuple[list[reading.Line], Evidence]:
-    lines = reading.ledger_lines(stage.ledger)
+async def _evidence(stage: Stage, book: Book) -> tuple[Sequence[reading.Line], Evidence]:
+    lines = Ledger(stage.ledger).lines()
     async with stage.connected() as connection:
         found = await reading.evidence(
             connection, lines=lines, enqueued=book.enqueued(), lifetimes=stage.fleet.lifetimes()

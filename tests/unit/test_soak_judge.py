@@ -127,7 +127,7 @@ def broken(evidence: Evidence) -> set[str]:
 def test_on_sound_evidence_every_invariant_holds() -> None:
     verdicts = judge(SOUND, PLAN)
     assert [verdict.line() for verdict in verdicts if not verdict.holds] == []
-    assert len({verdict.name for verdict in verdicts}) == len(verdicts) == 16
+    assert len({verdict.name for verdict in verdicts}) == len(verdicts) == 18
 
 
 DOCTORED: dict[str, tuple[str, Callable[[], Evidence]]] = {
@@ -152,6 +152,18 @@ DOCTORED: dict[str, tuple[str, Callable[[], Evidence]]] = {
         lambda: replace(
             SOUND, executions=[*SOUND.executions, execution("a", run_no=2, began=15.0, ended=16.0)], _runs={}
         ),
+    ),
+    "a run before its time": (
+        "nothing_before_its_time",
+        lambda: with_runs(replace(execution("a"), early=True)),
+    ),
+    "progress of a former run": (
+        "progress_of_the_last_run",
+        lambda: with_rows(replace(row("a", run_no=2), progress_run_no=1, steps_done=3)),
+    ),
+    "a step that is not done": (
+        "progress_of_the_last_run",
+        lambda: with_rows(replace(row("a"), progress_run_no=1, steps_done=2)),
     ),
     "too many attempts": ("attempts_within_limits", lambda: with_rows(replace(row("a"), attempts=6))),
     "lost its owner too often": ("attempts_within_limits", lambda: with_rows(replace(row("a"), lost=4))),

@@ -71,6 +71,17 @@ def no_run_after_the_end(evidence: Evidence) -> Verdict:
     )
 
 
+def nothing_before_its_time(evidence: Evidence) -> Verdict:
+    """No handler was called before its job was due, as it was enqueued."""
+    wrong = [
+        Violation(job_id=one.job_id, what=f"run {one.run_no} began too early")
+        for one in evidence.executions
+        if one.early
+    ]
+    later = sum(one.job_type == "soak.later" for one in evidence.executions)
+    return Verdict(name="nothing_before_its_time", seen={"delayed runs": later}, violations=wrong)
+
+
 def _forgotten(evidence: Evidence, began: float) -> bool:
     """A crash just after it may have forgotten the claim, and its number with it."""
     return any(crash.began - 2.0 <= began <= crash.ended for crash in evidence.crashes())

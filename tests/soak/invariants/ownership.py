@@ -13,6 +13,7 @@ from soak.verdict import Verdict, Violation
 SHORT_SECONDS = (
     1.0  # types that run for less are claimed asynchronously, and a crash of the server may forget that
 )
+STEPS = 3  # of soak.steps
 WAKING_SECONDS = 5.0  # how long a process that was stopped may take to learn that it has lost its jobs
 
 
@@ -86,6 +87,21 @@ def no_claim_run_twice(evidence: Evidence) -> Verdict:
                 )
     seen = {"jobs that ran": len(evidence.runs())}
     return Verdict(name="no_claim_run_twice", seen=seen, violations=wrong, explained=explained)
+
+
+def progress_of_the_last_run(evidence: Evidence) -> Verdict:
+    """No progress is of a later run than the row; that of a DONE job with steps is of its last run, each step done."""
+    seen = [row for row in evidence.rows if row.progress_run_no is not None]
+    wrong = [
+        Violation(
+            job_id=row.job_id,
+            what=f"run {row.run_no} shows run {row.progress_run_no}, {row.steps_done} of {STEPS} steps done",
+        )
+        for row in seen
+        if (row.progress_run_no or 0) > row.run_no
+        or (row.status == "DONE" and (row.progress_run_no, row.steps_done) != (row.run_no, STEPS))
+    ]
+    return Verdict(name="progress_of_the_last_run", seen={"jobs with progress": len(seen)}, violations=wrong)
 
 
 def no_write_by_a_former_owner(evidence: Evidence) -> Verdict:
