@@ -124,6 +124,8 @@ async def live(
                 )
                 await _support(parts, life, url)
         enter(observed, "close")
+    if not shutdown.requested.is_set():  # cut short by something that nobody has foreseen
+        life.code = EXIT_CRASH
     telemetry.emit(DAEMON_STOPPED, exit_code=life.code, seconds=round(time.monotonic() - life.began, 1))
     return life.code
 

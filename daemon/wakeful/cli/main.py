@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from wakeful.aio.shutdown import release_signals
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.run not in HOLDING:
             release_signals()
         code: int = arguments.run(arguments)
-        if not sys.stdout.closed:  # a handler may have closed it
+        with suppress(AttributeError, ValueError):  # a handler may have taken or closed it
             sys.stdout.flush()
     except BrokenPipeError:
         # Nobody reads any more. What the interpreter would still flush at its end goes nowhere.

@@ -57,7 +57,8 @@ DAEMON_STOPPED: Final = Event("daemon.stopped", "info", "The process ends.", ("e
 DAEMON_CRASHED: Final = Event("daemon.crashed", "critical", "A part failed as it never should; exit 1.",
     ("error",))
 EXIT_REFUSED: Final = Event("exit.refused", "warning",
-    "A handler's task or callback tried to end the process; it ended itself only.", ("error",))
+    "A handler's task or callback tried to end the process, or tasks that are not its own; it did not.",
+    ("error",))
 LOG_DROPPED: Final = Event("log.dropped", "warning",
     "Nobody read the log for a while, and its pipe was full: so many lines were not written.", ("lines",))
 THREAD_ABANDONED: Final = Event("thread.abandoned", "critical",

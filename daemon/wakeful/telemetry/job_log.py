@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, cast
@@ -104,6 +104,11 @@ def attempt_context(names: JobNames, lines: LineBuffer) -> AttemptContext:
     The caller runs each attempt in a task of its own: what the handler binds by itself ends with that task.
     """
     return AttemptContext(names, lines)
+
+
+def attempt_in(context: Context | None = None) -> tuple[JobNames, LineBuffer] | None:
+    """Give what tells the attempts apart that a context, or the current one, belongs to; None where it is nobody's."""
+    return _current.get() if context is None else context.get(_current)
 
 
 class JobLog:

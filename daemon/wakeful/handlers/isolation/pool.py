@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from contextvars import Context
+from contextvars import copy_context
 from functools import partial
 from typing import Final
 
@@ -45,6 +45,7 @@ class ProcessPool:
         self._wanting: deque[asyncio.Future[Process]] = deque()
         self._waiting: set[str] = set()
         self._closed = False
+        self._context = copy_context()  # of what belongs to no attempt, whoever wants it
 
     async def run(self, job: JobContext) -> object:
         """Run a job's handler in a process; gives what it returned. Raises what it raised, ProcessDied and the like."""
@@ -124,8 +125,7 @@ class ProcessPool:
         room = self._worker.processes - len(self._processes) - self._starting
         for _ in range(0 if self._closed else min(room, wanted - self._starting)):
             self._starting += 1
-            # In a context of its own: a process belongs to no attempt.
-            Context().run(self._group.start_soon, self._start_for_anyone)
+            self._context.copy().run(self._group.start_soon, self._start_for_anyone)
 
     async def _start_for_anyone(self) -> None:
         try:
@@ -142,7 +142,7 @@ class ProcessPool:
             self._processes.add(process)
         finally:
             self._starting -= 1
-        Context().run(self._group.start_soon, process.watch, partial(self._forget, process))
+        self._context.copy().run(self._group.start_soon, process.watch, partial(self._forget, process))
         try:
             await greet(process)
         except BaseException:
@@ -159,7 +159,7 @@ class ProcessPool:
         if not answered or process.code is not None:
             process.kill()
         elif self._is_old(process):
-            Context().run(self._group.start_soon, process.leave)
+            self._context.copy().run(self._group.start_soon, process.leave)
         else:
             self._offer(process)
 
