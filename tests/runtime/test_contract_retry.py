@@ -89,6 +89,24 @@ async def test_the_delay_doubles_from_5_s_to_600_s_and_jitter_takes_off_a_fifth_
 
 
 @pytest.mark.case("F55")
+@pytest.mark.parametrize("attempts", [31, 63, 64, 1_100, 100_000, 2**31 - 2, 2**31 - 1])
+async def test_one_failure_more_after_any_number_of_attempts_waits_ten_minutes_at_most(
+    db: ClonedDatabase, sql: Connection, attempts: int
+) -> None:
+    job_id = (await enqueue(sql)).job_id
+    await sql.execute("update wakeful.ready set attempts = $1, max_attempts = 2147483647", attempts)
+    async with testing.instance(db, registry=raising(ValueError("again"))) as w:
+        assert await w.run_one()
+
+    row = await job_row(sql, job_id)
+    assert row["attempts"] == min(attempts + 1, 2**31 - 1)
+    if row["attempts"] == 2**31 - 1:
+        assert row["status"] == "DEAD"
+    else:
+        assert 479 <= (await delay_of(sql, job_id)).total_seconds() <= 600
+
+
+@pytest.mark.case("F55")
 async def test_many_that_fail_at_once_do_not_come_back_at_once(db: ClonedDatabase, sql: Connection) -> None:
     for _ in range(40):
         await enqueue(sql)
@@ -268,7 +286,7 @@ async def test_an_unknown_type_fails_loudly_with_backoff_and_is_dead_when_spent(
     assert row["last_error"].startswith("UnknownJobType: ")
     assert "AI_CHECK" in row["last_error"]
     key = await sql.fetchval("select dedupe_key from wakeful.alert_outbox")
-    assert key == "job_dead:AI_CHECK:abc"
+    assert key == "job_dead:AI_CHECK:UnknownJobType"
 
 
 async def test_a_payload_that_does_not_fit_is_dead_at_once_with_every_problem_and_its_alert(

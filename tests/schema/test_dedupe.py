@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import anyio
+import asyncpg
 import pytest
 
 from support.databases import ClonedDatabase, Connection, Isolation
@@ -189,6 +190,37 @@ async def test_a_key_freed_after_the_snapshot_is_created_anew(
     await transaction.commit()
     assert made.created
     assert await sql.fetchval("select wakeful.find_active('k')") == made.job_id
+
+
+@pytest.mark.case("F49")
+@pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
+async def test_fifty_that_had_read_before_make_one_job_and_the_others_hit_when_they_try_again(
+    db: ClonedDatabase, sql: Connection, isolation: Isolation
+) -> None:
+    sessions = [await db.connect() for _ in range(50)]
+    results: list[Enqueued] = []
+    codes: Counter[str | None] = Counter()
+
+    async def read_then_enqueue(session: Connection) -> None:
+        try:
+            await _enqueue_into(session, results)
+            await session.execute("commit")
+        except asyncpg.SerializationError as error:
+            codes[error.sqlstate] += 1
+            await session.execute("rollback")
+            async with session.transaction(isolation=isolation):
+                await _enqueue_into(session, results)
+
+    for session in sessions:
+        await session.execute(f"begin isolation level {isolation.replace('_', ' ')}")
+        await session.execute("select count(*) from wakeful.jobs")
+    async with anyio.create_task_group() as group:
+        for session in sessions:
+            group.start_soon(read_then_enqueue, session)
+
+    assert codes == {"40001": 49}
+    assert Counter(result.created for result in results) == {True: 1, False: 49}
+    assert {result.job_id for result in results} == {await sql.fetchval("select job_id from wakeful.jobs")}
 
 
 async def _enqueue_into(connection: Connection, results: list[Enqueued]) -> None:
