@@ -72,11 +72,12 @@ def no_run_after_the_end(evidence: Evidence) -> Verdict:
 
 
 def nothing_before_its_time(evidence: Evidence) -> Verdict:
-    """No handler was called before its job was due, as it was enqueued."""
+    """No handler was called before its job was due, as it was enqueued; a requeue makes it due at once."""
+    requeued = {one.job_id for one in evidence.requeued}
     wrong = [
         Violation(job_id=one.job_id, what=f"run {one.run_no} began too early")
         for one in evidence.executions
-        if one.early
+        if one.early and one.job_id not in requeued
     ]
     later = sum(one.job_type == "soak.later" for one in evidence.executions)
     return Verdict(name="nothing_before_its_time", seen={"delayed runs": later}, violations=wrong)
