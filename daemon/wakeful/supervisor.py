@@ -146,7 +146,7 @@ async def _support(parts: Parts, life: Life, url: str | None) -> None:
         run(lambda: listen(parts, over))
         run(lambda: identify(parts, over))
         if not life.options.guest:
-            run(lambda: dispatch(parts, over))
+            run(lambda: parts.gate.while_open(over, lambda: dispatch(parts, over)))
         if await registered(parts, life.shutdown):
             await _work(parts, life, url)
         hurry_writes(parts)
@@ -188,7 +188,7 @@ async def _end_in_spite_of(parts: Parts, life: Life, stuck: Sequence[str]) -> No
     telemetry = parts.observed.telemetry
     telemetry.emit(THREAD_ABANDONED, jobs=stuck)
     hurry_writes(parts)
-    if not life.options.guest:
+    if not life.options.guest and parts.gate.open:
         with anyio.move_on_after(FLUSH_SECONDS):
             await flush_outbox(
                 parts.upkeep, parts.sinks, FLUSH_SECONDS, telemetry=telemetry, settings=parts.settings.outbox

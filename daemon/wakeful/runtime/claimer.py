@@ -186,8 +186,8 @@ async def _claim_in_passes(claiming: Claiming, owner: Owner) -> int:
         if got == sum(one.jobs for one in shares):
             break
     if lanes:
-        seconds = time.monotonic() - began
-        claiming.telemetry.emit(LANES_CLAIMED, lanes=lanes, jobs=found, seconds=round(seconds, 4))
+        seconds = round(time.monotonic() - began, 4)
+        claiming.telemetry.emit(LANES_CLAIMED, lanes=lanes, jobs=found, seconds=seconds)
     return found
 
 
@@ -214,7 +214,13 @@ async def _claim_shares(claiming: Claiming, owner: Owner, shares: Sequence[Share
 
 async def claim_lane(claiming: Claiming, owner: Owner, lane: Lane, limit: int) -> int:
     """Claim from one lane and hand the jobs to the crew; gives how many. A lost reply leaves a doubt (I8)."""
-    token, bearings, began = new_token(), claiming.bearings, time.monotonic()
+    token = new_token()
+    with claiming.holdings.asking(token):
+        return await _claim_by(claiming, owner, lane, limit=limit, token=token)
+
+
+async def _claim_by(claiming: Claiming, owner: Owner, lane: Lane, *, limit: int, token: int) -> int:
+    bearings, began = claiming.bearings, time.monotonic()
     after, low_water = bearings.cursors.after(lane.lane_id), bearings.settling.low_water
     try:
         claimed = await store.claim(
@@ -249,9 +255,8 @@ def _hand_over(claiming: Claiming, owner: Owner, holdings: Sequence[Holding]) ->
     lost = claiming.lease.owner != owner
     for holding in holdings:
         holding.lost = lost
-    if not claiming.crew.put_all(holdings):
-        for holding in holdings:
-            claiming.give_back(holding)
+    for holding in () if claiming.crew.put_all(holdings) else holdings:
+        claiming.give_back(holding)
 
 
 async def release_doubts(claiming: Claiming) -> None:
@@ -277,9 +282,8 @@ def _holding(lane: Lane, claimed: Claimed, lease: float) -> Holding:
 
 def _tell_all(telemetry: Telemetry, lane: Lane, claimed: Sequence[Claimed]) -> None:
     telemetry.emit(JOBS_CLAIMED, job_type=lane.job_type, queue=lane.queue, jobs=len(claimed))
-    if telemetry.hears(JOB_CLAIMED):
-        for one in claimed:
-            _tell(telemetry, one)
+    for one in claimed if telemetry.hears(JOB_CLAIMED) else ():
+        _tell(telemetry, one)
 
 
 def _tell(telemetry: Telemetry, claimed: Claimed) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
@@ -99,6 +100,7 @@ class Holdings:
         self._lock = Lock()
         self._held: dict[tuple[UUID, int], Holding] = {}
         self._doubts: dict[int, Doubt] = {}
+        self._asked: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -119,6 +121,22 @@ class Holdings:
         """Everything held now."""
         with self._lock:
             return list(self._held.values())
+
+    @contextmanager
+    def asking(self, token: int) -> Iterator[None]:
+        """Note that a claim is under way: from before it is sent until what it brought is held, or doubted."""
+        with self._lock:
+            self._asked.add(token)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asked.discard(token)
+
+    def knows(self, job_id: UUID, claim: int) -> bool:
+        """Whether this claim of a job is held, or may be as far as this process can tell."""
+        with self._lock:
+            return (job_id, claim) in self._held or claim in self._asked or claim in self._doubts
 
     def by_queue(self) -> Counter[str]:
         """How many jobs of each queue are waiting for a worker or running."""

@@ -7,7 +7,7 @@ position sequence is above every position in use. A physical copy keeps its iden
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,13 @@ REFUSED_LOOK_SECONDS: Final = 5.0
 _NEVER: Final = 86400.0
 
 
+Recover = Callable[[], Awaitable[object]]
+
+
+async def recover_nothing() -> None:
+    """For who has nothing that a server could have forgotten."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Guard:
     """What the check needs, and what it has said already."""
@@ -38,8 +45,10 @@ class Guard:
     gate: Gate
     health: Health
     asked_again: Wakeup
+    recover: Recover = recover_nothing
     told: Identity | None = None
     changes: int = 0
+    recovered: int = 0
 
 
 async def run_identity(
@@ -51,11 +60,12 @@ async def run_identity(
     telemetry: Telemetry | None = None,
     interval: float = REFUSED_LOOK_SECONDS,
     others: Sequence[Database] = (),
+    recover: Recover = recover_nothing,
 ) -> None:
     """Hold `gate` open while this server is ours, until `stop` is set.
 
     A refused one is asked again each `interval` seconds. `others`: further databases whose connections may notice that
-    the server has changed.
+    the server has changed. `recover` puts right, before anything is claimed, what the new one may have forgotten.
     """
     guard = Guard(
         database=database,
@@ -63,6 +73,7 @@ async def run_identity(
         gate=gate,
         health=health,
         asked_again=Wakeup(),
+        recover=recover,
     )
     for one in (database, *others):
         watch_server(one, guard)
@@ -98,6 +109,9 @@ async def check(guard: Guard) -> None:
     raised_to = await store.raise_position(guard.database)
     if raised_to is not None:
         guard.telemetry.emit(POSITION_RAISED, position=raised_to)
+    if guard.recovered != changes:
+        await guard.recover()
+        guard.recovered = changes
     _tell(guard, found)
     guard.health.clear(REASON)
     if guard.changes == changes:

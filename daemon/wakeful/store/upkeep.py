@@ -55,6 +55,15 @@ class Owned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedClaim:
+    """A claimed job as the database knows it."""
+
+    job_id: UUID
+    pos: int
+    claim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
     """A stretch of `ready` by primary key; `end` is where the next one starts, None after the last."""
 
@@ -124,6 +133,12 @@ async def look_at_owned(database: Database, *, after: tuple[int, int], rows: int
     ]
     more = sum(row["seen"] for row in found) >= rows
     return Slice(owned=owned, end=max((row["lane_id"], row["last_pos"]) for row in found) if more else None)
+
+
+async def find_claims(database: Database, owned: Owned) -> list[OwnedClaim]:
+    """The claims by which these jobs are owned, as far as they are still."""
+    rows = await database.fetch("find_claims", owned.lane_id, owned.positions, owned.owner)
+    return [OwnedClaim(job_id=row["job_id"], pos=row["pos"], claim=row["claim"]) for row in rows]
 
 
 async def reclaim(

@@ -166,6 +166,8 @@ JOB_DEDUPLICATED: Final = Event("job.deduplicated", "info",
 # Duties: done once in the fleet, by whoever comes first.
 JOBS_RESCUED: Final = Event("jobs.rescued", "warning", "Jobs of dead owners run again.",
     ("jobs", "dead", "reason"))
+JOBS_FORGOTTEN: Final = Event("jobs.forgotten", "warning",
+    "The server has lost the ends of these jobs, as a standby may that was promoted: they run again.", ("jobs",))
 JOB_STRANDED: Final = Event("job.stranded", "error",
     "The database refuses to move this row: it stays, is tried again, and stops no other.", ("action", "row", "error"))
 JOBS_PROMOTED: Final = Event("jobs.promoted", "debug", "Scheduled jobs became due.", ("jobs",))
