@@ -502,7 +502,14 @@ create table wakeful.alert (
     occurrences bigint      not null,
     first_seen  timestamptz not null,
     last_seen   timestamptz not null,
+    lasting     boolean     not null default false,
     state       text        not null default 'open',
+    opened_at   timestamptz not null default now(),
+    acknowledged_at timestamptz,
+    acknowledged_by text,
+    resolved_at timestamptz,
+    resolved_reason text,
+    look_at     timestamptz default now(),
     constraint alert_pkey primary key (alert_id),
     constraint alert_state check (state in ('open', 'acknowledged', 'resolved')),
     constraint alert_severity check (severity in ('info', 'warning', 'error', 'critical'))
@@ -515,15 +522,24 @@ comment on column wakeful.alert.job_type is 'Type of the job, if it is about one
 comment on column wakeful.alert.fingerprint is 'Bounded summary of the cause';
 comment on column wakeful.alert.title is 'One line for people';
 comment on column wakeful.alert.severity is 'info, warning, error or critical';
-comment on column wakeful.alert.subject is 'What it is about';
+comment on column wakeful.alert.subject is 'What it is about; null: its occurrences are about several things, or none';
 comment on column wakeful.alert.body is 'Details of the latest occurrence';
 comment on column wakeful.alert.job_id is 'The latest job concerned';
 comment on column wakeful.alert.occurrences is 'How often it happened';
 comment on column wakeful.alert.first_seen is 'First occurrence';
 comment on column wakeful.alert.last_seen is 'Latest occurrence';
+comment on column wakeful.alert.lasting is 'A condition that a rule watches: resolved when it has ended, not for being quiet; last_seen is when it last held';
 comment on column wakeful.alert.state is 'open, acknowledged or resolved';
--- Serves fold_alerts.sql: at most one alert of a key is not resolved.
+comment on column wakeful.alert.opened_at is 'When it was opened, which may be later than its first occurrence';
+comment on column wakeful.alert.acknowledged_at is 'When somebody took it on';
+comment on column wakeful.alert.acknowledged_by is 'Who did';
+comment on column wakeful.alert.resolved_at is 'When it ended';
+comment on column wakeful.alert.resolved_reason is 'Why it counts as ended';
+comment on column wakeful.alert.look_at is 'When there may next be something to say about it; null: never again';
+-- Serves fold_alerts.sql and raise_conditions.sql: at most one alert of a key is not resolved.
 create unique index alert_unresolved on wakeful.alert (dedupe_key) where state <> 'resolved';
+-- Serves take_alerts.sql and look_at_outbox.sql: what may have to be told.
+create index alert_look on wakeful.alert (look_at) where look_at is not null;
 
 create table wakeful.alert_outbox (
     outbox_id   bigint      generated always as identity,
@@ -556,11 +572,75 @@ comment on column wakeful.alert_outbox.created_at is 'When it happened';
 comment on column wakeful.alert_outbox.alert_id is 'The alert that it was folded into; null: not yet';
 -- Serves fold_alerts.sql: what is not yet folded.
 create index alert_outbox_unfolded on wakeful.alert_outbox (outbox_id) where alert_id is null;
+-- Serves read_samples.sql and list_occurrences.sql: the latest occurrences of an alert.
+create index alert_outbox_folded on wakeful.alert_outbox (alert_id, outbox_id) where alert_id is not null;
+
+create table wakeful.alert_notice (
+    alert_id    bigint      not null,
+    sink        text        not null,
+    told_as     text,
+    told_at     timestamptz,
+    occurrences bigint      not null default 0,
+    held_until  timestamptz,
+    constraint alert_notice_pkey primary key (alert_id, sink),
+    constraint alert_notice_alert foreign key (alert_id) references wakeful.alert (alert_id) on delete cascade
+);
+comment on table wakeful.alert_notice is 'What a sink has been told of an alert, or will be: so that a restart changes nothing';
+comment on column wakeful.alert_notice.alert_id is 'The alert';
+comment on column wakeful.alert_notice.sink is 'Name of the sink in the configuration';
+comment on column wakeful.alert_notice.told_as is 'Kind of the latest message: opened, updated, reminder or resolved; null: nothing yet';
+comment on column wakeful.alert_notice.told_at is 'When that message was made';
+comment on column wakeful.alert_notice.occurrences is 'How many occurrences it spoke of';
+comment on column wakeful.alert_notice.held_until is 'It waits for a digest, which is made from then on';
+
+create table wakeful.alert_sink (
+    sink          text        not null,
+    free_at       timestamptz not null default now(),
+    closed_at     timestamptz,
+    closed_reason text,
+    window_from   timestamptz not null default now(),
+    window_cards  integer     not null default 0,
+    constraint alert_sink_pkey primary key (sink)
+);
+comment on table wakeful.alert_sink is 'What the fleet shares about a sink: its pace, its storm brake, whether it takes anything at all';
+comment on column wakeful.alert_sink.sink is 'Name of the sink in the configuration';
+comment on column wakeful.alert_sink.free_at is 'Nothing is sent before: its pace, or what the receiver asked for';
+comment on column wakeful.alert_sink.closed_at is 'Since when nothing is sent, as the receiver said that it is gone; a restart tries again';
+comment on column wakeful.alert_sink.closed_reason is 'What it said';
+comment on column wakeful.alert_sink.window_from is 'Beginning of the time in which cards are counted';
+comment on column wakeful.alert_sink.window_cards is 'Cards made in it';
+
+create table wakeful.alert_mute (
+    mute_id    bigint      generated always as identity,
+    kind       text,
+    job_type   text,
+    queue      text,
+    subject    text,
+    until      timestamptz not null,
+    reason     text        not null,
+    muted_by   text        not null default session_user,
+    created_at timestamptz not null default now(),
+    ended_at   timestamptz,
+    constraint alert_mute_pkey primary key (mute_id),
+    constraint alert_mute_named check (num_nonnulls(kind, job_type, queue, subject) > 0)
+);
+comment on table wakeful.alert_mute is 'What nobody is told of for a while: alerts that fit everything a row names';
+comment on column wakeful.alert_mute.mute_id is 'Number of the mute';
+comment on column wakeful.alert_mute.kind is 'Alerts of this kind; null: of any';
+comment on column wakeful.alert_mute.job_type is 'About this job type; null: about any, or none';
+comment on column wakeful.alert_mute.queue is 'About this queue; null: about any, or none';
+comment on column wakeful.alert_mute.subject is 'About this subject alone; null: about any, or none';
+comment on column wakeful.alert_mute.until is 'Told again from then on';
+comment on column wakeful.alert_mute.reason is 'Why, for everybody who wonders';
+comment on column wakeful.alert_mute.muted_by is 'Who did it';
+comment on column wakeful.alert_mute.created_at is 'When';
+comment on column wakeful.alert_mute.ended_at is 'When it was taken back before its time';
 
 create table wakeful.alert_delivery (
     delivery_id  uuid        not null,
-    alert_id     bigint      not null,
+    alert_id     bigint,
     sink         text        not null,
+    message      text        not null default 'alert.opened',
     state        text        not null default 'pending',
     body         text        not null,
     attempts     integer     not null default 0,
@@ -571,15 +651,15 @@ create table wakeful.alert_delivery (
     created_at   timestamptz not null default now(),
     delivered_at timestamptz,
     constraint alert_delivery_pkey primary key (delivery_id),
-    constraint alert_delivery_once unique (alert_id, sink),
     constraint alert_delivery_alert foreign key (alert_id) references wakeful.alert (alert_id) on delete cascade,
-    constraint alert_delivery_state check (state in ('pending', 'delivered', 'failed'))
+    constraint alert_delivery_state check (state in ('pending', 'delivered', 'failed', 'merged'))
 );
 comment on table wakeful.alert_delivery is 'One message to one sink: the same id and the same bytes at every try';
 comment on column wakeful.alert_delivery.delivery_id is 'Stable id, sent with every try, so that a receiver can notice a repeat';
-comment on column wakeful.alert_delivery.alert_id is 'The alert';
+comment on column wakeful.alert_delivery.alert_id is 'The alert; null: a digest of several';
 comment on column wakeful.alert_delivery.sink is 'Name of the sink in the configuration';
-comment on column wakeful.alert_delivery.state is 'pending, delivered or failed (given up)';
+comment on column wakeful.alert_delivery.message is 'Type of the message, such as alert.opened';
+comment on column wakeful.alert_delivery.state is 'pending, delivered, failed (given up) or merged (told in a digest instead)';
 comment on column wakeful.alert_delivery.body is 'What is sent, fixed when the delivery is made';
 comment on column wakeful.alert_delivery.attempts is 'Tries so far';
 comment on column wakeful.alert_delivery.next_try_at is 'Not tried before';
@@ -590,6 +670,10 @@ comment on column wakeful.alert_delivery.created_at is 'When it was made';
 comment on column wakeful.alert_delivery.delivered_at is 'When the receiver accepted it';
 -- Serves lease_deliveries.sql and look_at_outbox.sql: what is due for one sink.
 create index alert_delivery_due on wakeful.alert_delivery (sink, next_try_at) where state = 'pending';
+-- Serves read_notices.sql, and keeps the order of an alert's messages: the next is made when the one before has been settled.
+create unique index alert_delivery_turn on wakeful.alert_delivery (alert_id, sink) where state = 'pending';
+-- Serves show_alert.sql, and the removal of an alert with its messages.
+create index alert_delivery_alert_id on wakeful.alert_delivery (alert_id, created_at);
 
 create table wakeful.audit (
     audit_id    bigint      generated always as identity,
@@ -994,7 +1078,7 @@ begin
     told as (
         insert into wakeful.alert_outbox (kind, dedupe_key, job_type, job_id, fingerprint, title, severity, subject, body)
         select
-            'job_dead', 'job_dead:' || f.job_type || ':' || coalesce(f.subject, f.job_id::text), f.job_type, f.job_id,
+            'job_dead', 'job_dead:' || f.job_type || ':' || coalesce(f.entry ->> 'type', f.verb), f.job_type, f.job_id,
             f.job_type || ':' || coalesce(f.entry ->> 'type', f.verb),
             left(f.job_type || ' died: ' || coalesce(split_part(f.last_error_now, E'\n', 1), f.verb), 500),
             'error', f.subject,
@@ -1005,7 +1089,7 @@ begin
         where f.fate = 'DEAD'
         union all
         select
-            'never_finishes', 'never_finishes:' || f.job_type || ':' || coalesce(f.subject, f.job_id::text), f.job_type, f.job_id,
+            'never_finishes', 'never_finishes:' || f.job_type, f.job_type, f.job_id,
             f.job_type || ':never_finishes',
             f.job_type || ' was handed back ' || f.handed_back_now || ' times and never finished',
             'warning', f.subject,
@@ -1747,6 +1831,97 @@ end
 $$;
 comment on function wakeful.alert(text, text, text, text, text, jsonb, text, uuid) is 'Tell people, in the caller''s own transaction. Occurrences with one dedupe_key (default: kind and subject) are folded into one alert. Gives the number of the outbox row';
 
+create function wakeful.acknowledge(alert_id bigint) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    update wakeful.alert a
+    set state = 'acknowledged', acknowledged_at = now(), acknowledged_by = session_user, look_at = now()
+    where a.alert_id = acknowledge.alert_id and a.state = 'open';
+    if found then
+        perform wakeful.noted('acknowledge', 'alert ' || acknowledge.alert_id);
+        return true;
+    end if;
+    return false;
+end
+$$;
+comment on function wakeful.acknowledge(bigint) is 'Take an open alert on: nobody is reminded of it, and it goes to nobody else; its end is still told. False: it is not open';
+
+create function wakeful.resolve(alert_id bigint, reason text default null) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+    fault wakeful.fault := wakeful.name_fault('reason', nullif(resolve.reason, ''), 1000);
+begin
+    if fault is not null then
+        perform wakeful.refuse(fault);
+    end if;
+    update wakeful.alert a
+    set state = 'resolved', resolved_at = now(), look_at = now(),
+        resolved_reason = 'by ' || session_user || coalesce(': ' || nullif(resolve.reason, ''), '')
+    where a.alert_id = resolve.alert_id and a.state <> 'resolved';
+    if found then
+        perform wakeful.noted('resolve', 'alert ' || resolve.alert_id, jsonb_build_object('reason', resolve.reason));
+        return true;
+    end if;
+    return false;
+end
+$$;
+comment on function wakeful.resolve(bigint, text) is 'End an alert, which is told; what happens after it is a new alert. False: it has ended before, or was never there';
+
+create function wakeful.mute(
+    until timestamptz, reason text, kind text default null, job_type text default null, queue text default null,
+    subject text default null
+) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+    fault  wakeful.fault;
+    number bigint;
+begin
+    fault := case
+        when num_nonnulls(mute.kind, mute.job_type, mute.queue, mute.subject) = 0 then
+            row ('WK023', 'a mute names nothing, which would be everything', 'Name a kind, job type, queue or subject.')::wakeful.fault
+        when mute.until is null or not isfinite(mute.until) or mute.until <= now() then
+            row ('WK024', 'a mute ends in the past, or never', 'Give a time in the future.')::wakeful.fault
+        else coalesce(
+            wakeful.name_fault('reason', coalesce(mute.reason, ''), 1000), wakeful.name_fault('kind', mute.kind, 100),
+            wakeful.name_fault('job_type', mute.job_type, 200), wakeful.name_fault('queue', mute.queue, 200),
+            wakeful.name_fault('subject', mute.subject, 1000))
+    end;
+    if fault is not null then
+        perform wakeful.refuse(fault);
+    end if;
+    insert into wakeful.alert_mute (kind, job_type, queue, subject, until, reason)
+    values (mute.kind, mute.job_type, mute.queue, mute.subject, mute.until, mute.reason)
+    returning mute_id into number;
+    perform wakeful.noted('mute', 'mute ' || number, jsonb_build_object(
+        'kind', mute.kind, 'job_type', mute.job_type, 'queue', mute.queue, 'subject', mute.subject, 'until', mute.until,
+        'reason', mute.reason));
+    return number;
+end
+$$;
+comment on function wakeful.mute(timestamptz, text, text, text, text, text) is 'Tell nobody of alerts that fit everything named here, until a time. They are counted all the same. Gives the number of the mute';
+
+create function wakeful.unmute(mute_id bigint) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    update wakeful.alert_mute m set ended_at = now()
+    where m.mute_id = unmute.mute_id and m.ended_at is null and m.until > now();
+    if found then
+        perform wakeful.noted('unmute', 'mute ' || unmute.mute_id);
+        -- What was kept back meanwhile is looked at now; an alert that somebody holds is looked at when its time comes.
+        update wakeful.alert a set look_at = now()
+        where a.alert_id = any (array(
+            select o.alert_id from wakeful.alert o where o.look_at > now() for no key update skip locked));
+        return true;
+    end if;
+    return false;
+end
+$$;
+comment on function wakeful.unmute(bigint) is 'Take a mute back before its time. False: it is over, or was never there';
+
 -- ---------------------------------------------------------------------------------------------------------------
 -- What only the owner of the schema may do, on behalf of daemons
 -- ---------------------------------------------------------------------------------------------------------------
@@ -1938,7 +2113,7 @@ comment on function wakeful.job(uuid) is 'Status, progress and result of one job
 -- ---------------------------------------------------------------------------------------------------------------
 
 insert into wakeful.duty (name)
-values ('fold_lanes'), ('serve_check'), ('expire_finished'), ('prune'), ('backstop'), ('job_types');
+values ('fold_lanes'), ('serve_check'), ('expire_finished'), ('prune'), ('backstop'), ('job_types'), ('alert_rules');
 
 create function wakeful.grant_roles() returns text[]
 language plpgsql as $$
@@ -1985,7 +2160,7 @@ begin
     end loop;
 
     grant select on wakeful.jobs, wakeful.queue, wakeful.lane, wakeful.job_type, wakeful.instance, wakeful.duty, wakeful.alert,
-        wakeful.alert_outbox, wakeful.alert_delivery, wakeful.audit, wakeful.job_log, wakeful.progress, wakeful.installation,
+        wakeful.alert_outbox, wakeful.alert_delivery, wakeful.alert_notice, wakeful.alert_sink, wakeful.alert_mute, wakeful.audit, wakeful.job_log, wakeful.progress, wakeful.installation,
         wakeful.migration to wakeful_observer;
     -- redacted() as well: a view's functions run with the rights of whoever looks.
     grant execute on function wakeful.job(uuid), wakeful.find_active(text), wakeful.backlog(text), wakeful.redacted(jsonb, text[])

@@ -23,6 +23,7 @@ from wakeful.handlers.registry import Registry
 from wakeful.handlers.resources import Resources
 from wakeful.handlers.threads import ThreadPool
 from wakeful.handlers.trailing import TrailingWrites
+from wakeful.outbox.policy import Policy
 from wakeful.outbox.sinks import build_sinks
 from wakeful.outbox.sinks.protocol import Sink
 from wakeful.runtime.attempts import Attempts
@@ -120,6 +121,7 @@ class Parts:
     duties: tuple[Duty, ...]
     clock: ServerClock
     sinks: tuple[Sink, ...]
+    policy: Policy
 
 
 def compose(
@@ -172,6 +174,7 @@ def compose(
         duties=duties_of(settings, upkeep, clock, bells),
         clock=clock,
         sinks=tuple(build_sinks(settings.sinks, telemetry)),
+        policy=policy_of(settings),
     )
 
 
@@ -249,6 +252,11 @@ def duties_of(settings: Settings, database: Database, clock: ServerClock, bells:
         ring_duty(database, history=settings.history),
         prune_duty(database, history=settings.history),
     )
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What decides who hears of an alert, and when."""
+    return Policy(alerts=settings.alerts, routes=settings.routes, rules=settings.rules)
 
 
 def scope_of(settings: Settings, registry: Registry) -> Scope:

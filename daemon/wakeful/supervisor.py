@@ -191,7 +191,12 @@ async def _end_in_spite_of(parts: Parts, life: Life, stuck: Sequence[str]) -> No
     if not life.options.guest and parts.gate.open:
         with anyio.move_on_after(FLUSH_SECONDS):
             await flush_outbox(
-                parts.upkeep, parts.sinks, FLUSH_SECONDS, telemetry=telemetry, settings=parts.settings.outbox
+                parts.upkeep,
+                parts.sinks,
+                FLUSH_SECONDS,
+                telemetry=telemetry,
+                settings=parts.settings.outbox,
+                policy=parts.policy,
             )
     await retire(parts)
     seconds = round(time.monotonic() - life.began, 1)

@@ -11,9 +11,11 @@ from aiohttp import web
 
 from support.databases import ClonedDatabase, Connection
 from support.dispatching import (
+    AT_ONCE,
     BRISK,
     Heard,
     alert,
+    composed,
     dispatching,
     heard,
     make_due,
@@ -221,7 +223,7 @@ async def test_a_late_failure_leaves_the_lease_of_another_alone(db: ClonedDataba
     said = heard()
     await alert(sql, "a")
     async with store_of(db, said) as store:
-        await outbox.fold(store, lambda _alert: "{}", ["hook"], limit=10)
+        await composed(store, said, "hook")
         (ours,) = await outbox.lease(store, "hook", 10, instance_id=1, seconds=60)
         assert await outbox.lease(store, "hook", 10, instance_id=2, seconds=60) == []
         await make_due(sql)
@@ -243,10 +245,10 @@ async def test_the_flush_folds_and_sends_what_is_due_and_no_more(db: ClonedDatab
     await alert(sql, "old")
     async with running_receiver(refuse(500)) as receiver, store_of(db, said) as store:
         sinks = webhooks(said, hook=receiver.url)
-        await flush_outbox(store, sinks, 5, telemetry=said.telemetry, settings=BRISK)
+        await flush_outbox(store, sinks, 5, telemetry=said.telemetry, settings=BRISK, policy=AT_ONCE)
         for n in range(30):
             await alert(sql, f"key {n}")
-        await flush_outbox(store, sinks, 5, telemetry=said.telemetry, settings=BRISK)
+        await flush_outbox(store, sinks, 5, telemetry=said.telemetry, settings=BRISK, policy=AT_ONCE)
 
     assert await _delivered(sql, "hook")() == 30
     assert await sql.fetchval("select count(*) from wakeful.alert_delivery where state = 'pending'") == 1
@@ -262,10 +264,10 @@ async def test_the_flush_ends_in_time_and_what_it_cut_off_is_sent_by_the_next(
             {"hook": SinkSettings(kind="webhook", url=receiver.url, timeout=60)}, said.telemetry
         )
         with anyio.fail_after(5):
-            await flush_outbox(store, sinks, 0.3, telemetry=said.telemetry, settings=BRISK)
+            await flush_outbox(store, sinks, 0.3, telemetry=said.telemetry, settings=BRISK, policy=AT_ONCE)
         assert len(receiver.received) == 1
         await make_due(sql)
-        await flush_outbox(store, sinks, 5, telemetry=said.telemetry, settings=BRISK)
+        await flush_outbox(store, sinks, 5, telemetry=said.telemetry, settings=BRISK, policy=AT_ONCE)
 
     assert [request.message_id for request in receiver.received] == [receiver.received[0].message_id] * 2
     assert await unsent(sql) == 0
@@ -331,12 +333,15 @@ async def test_no_event_no_row_and_no_answer_shows_the_url(db: ClonedDatabase, s
 async def _send_once(db: ClonedDatabase, sql: Connection, said: Heard, url: str) -> None:
     async with store_of(db, said) as store:
         await make_due(sql)
-        await flush_outbox(store, webhooks(said, hook=url), 5, telemetry=said.telemetry, settings=BRISK)
+        await flush_outbox(
+            store, webhooks(said, hook=url), 5, telemetry=said.telemetry, settings=BRISK, policy=AT_ONCE
+        )
 
 
 class _Broken:
     name = "broken"
     timeout = 1.0
+    pace = 0.0
 
     async def send(self, delivery: Delivery) -> Sent:
         raise KeyError("channel")

@@ -588,7 +588,7 @@ async def test_the_third_lost_owner_kills_a_job_and_only_lost_is_charged(
     rows = await sql.fetch("select attempts, lost, cause, last_error from wakeful.dead")
     assert {(row["attempts"], row["lost"], row["cause"]) for row in rows} == {(0, 3, "lost")}
     assert all(row["last_error"].startswith("worker lost 3 times: lease-expired reclaim") for row in rows)
-    told = "select count(*) from wakeful.alert_outbox where dedupe_key = 'job_dead:COLLECT:berlin'"
+    told = "select count(*) from wakeful.alert_outbox where subject = 'berlin' and kind = 'job_dead'"
     assert await sql.fetchval(told) == 3
 
 

@@ -68,7 +68,7 @@ async def test_when_its_attempts_are_spent_it_is_dead_with_its_alert(
 
     assert await status_of(sql, job_id) == "DEAD"
     assert await sql.fetchval("select cause from wakeful.dead") == "attempts"
-    assert await sql.fetchval("select dedupe_key from wakeful.alert_outbox") == "job_dead:AI_CHECK:berlin"
+    assert await sql.fetchval("select dedupe_key from wakeful.alert_outbox") == "job_dead:AI_CHECK:UnknownJobType"
     assert await sql.fetchval("select wakeful.find_active('k')") is None
     assert said.recorder.of(UNKNOWN_TYPE_FAILED, job_type="AI_CHECK", jobs=1, dead=1)
 

@@ -129,7 +129,7 @@ async def test_a_death_appends_one_row_to_the_outbox_with_all_that_people_ask_fo
     assert told.pop("created_at") is not None
     assert told == {
         "kind": "job_dead",
-        "dedupe_key": "job_dead:COLLECT:p1",
+        "dedupe_key": "job_dead:COLLECT:PlaceGone",
         "job_type": "COLLECT",
         "job_id": made.job_id,
         "fingerprint": "COLLECT:PlaceGone",
@@ -142,10 +142,18 @@ async def test_a_death_appends_one_row_to_the_outbox_with_all_that_people_ask_fo
     assert body["last_error"] == "no such place\nin line two"
 
 
-async def test_without_a_subject_the_alert_is_about_the_job(sql: Connection) -> None:
-    job_id = await job_in(sql, "DEAD")
+async def test_deaths_of_one_type_and_one_cause_are_one_group_whatever_they_are_about(
+    sql: Connection,
+) -> None:
+    for subject, cause in (("p1", "PlaceGone"), ("p2", "PlaceGone"), ("p3", "ValueError")):
+        made = await enqueue(sql, "COLLECT", subject=subject)
+        await claim(sql, made.job_id)
+        await depart(sql, made.job_id, "refuse", entry={"type": cause})
 
-    assert await sql.fetchval("select dedupe_key from wakeful.alert_outbox") == f"job_dead:COLLECT:{job_id}"
+    keys = await sql.fetch("select dedupe_key from wakeful.alert_outbox order by outbox_id")
+    assert [row[0] for row in keys] == [
+        *("job_dead:COLLECT:PlaceGone", "job_dead:COLLECT:PlaceGone", "job_dead:COLLECT:ValueError")
+    ]
 
 
 async def test_a_death_that_is_rolled_back_tells_nobody(sql: Connection) -> None:
@@ -170,7 +178,7 @@ async def test_a_job_handed_back_five_times_raises_one_alert(sql: Connection) ->
     rows = await sql.fetch(
         "select kind, dedupe_key, severity, body ->> 'run_no' as run_no from wakeful.alert_outbox"
     )
-    assert [tuple(row) for row in rows] == [("never_finishes", "never_finishes:COLLECT:s", "warning", "5")]
+    assert [tuple(row) for row in rows] == [("never_finishes", "never_finishes:COLLECT", "warning", "5")]
 
 
 async def test_each_failure_joins_the_history_with_its_time_attempt_and_run(sql: Connection) -> None:

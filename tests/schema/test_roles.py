@@ -66,8 +66,8 @@ INSIDE = [
     "select wakeful.notify_lanes('{1}')",
 ]
 SHOWN = """
-    jobs queue lane job_type instance duty alert alert_outbox alert_delivery audit job_log progress installation
-    migration
+    jobs queue lane job_type instance duty alert alert_outbox alert_delivery alert_notice alert_sink alert_mute audit
+    job_log progress installation migration
 """
 HIDDEN = """
     ready scheduled dead finished finished_0 dedupe lane_seen job_type_declaration

@@ -121,7 +121,7 @@ async def test_a_job_that_loses_its_owner_too_often_is_dead_with_its_alert_and_i
         row = await job_row(sql, job_id)
         assert (row["attempts"], row["lost"]) == (0, 3)
         assert row["last_error"] == "worker lost 3 times: lease-expired reclaim: its owner is dead"
-        assert [one["dedupe_key"] for one in await outbox(sql)] == ["job_dead:COLLECT:abc"]
+        assert [one["dedupe_key"] for one in await outbox(sql)] == ["job_dead:COLLECT:lose"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ async def test_a_death_is_told_once_with_the_subject_that_people_know(
 
     (row,) = await outbox(sql)
     job_type = options.get("job_type", "COLLECT")
-    assert row["dedupe_key"] == f"job_dead:{job_type}:{subject or claimed.job.job_id}"
+    assert row["dedupe_key"] == f"job_dead:{job_type}:refuse"
     assert (row["kind"], row["job_type"], row["job_id"]) == ("job_dead", job_type, claimed.job.job_id)
     assert (row["severity"], row["subject"]) == ("error", subject)
     assert row["title"] == f"{job_type} died: Boom: it went wrong"
@@ -172,7 +172,7 @@ async def test_a_job_handed_back_for_the_fifth_time_raises_an_alert_and_goes_on(
             told.append(len(await outbox(sql)))
 
         assert told == [0, 0, 0, 0, 1, 1]
-        assert (await outbox(sql))[0]["dedupe_key"] == "never_finishes:COLLECT:abc"
+        assert (await outbox(sql))[0]["dedupe_key"] == "never_finishes:COLLECT"
         row = await job_row(sql, job_id)
         assert (row["handed_back"], row["attempts"], row["run_no"]) == (6, 0, 6)
 

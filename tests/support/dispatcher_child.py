@@ -7,8 +7,10 @@ import sys
 import anyio
 
 from wakeful.aio.wakeup import Wakeup
+from wakeful.core.alert_settings import AlertSettings, RouteSettings
 from wakeful.core.settings import DatabaseSettings, OutboxSettings, SinkSettings
 from wakeful.outbox.dispatcher import run_dispatcher
+from wakeful.outbox.policy import Policy
 from wakeful.outbox.sinks import build_sinks
 from wakeful.store.database import open_database
 from wakeful.telemetry.bus import Telemetry
@@ -24,6 +26,9 @@ async def main(dsn: str, url: str) -> None:
             anyio.Event(),
             telemetry=telemetry,
             settings=OutboxSettings(interval=0.05),
+            policy=Policy(
+                alerts=AlertSettings(first_wait=0.0), routes={"hook": RouteSettings(digest="off", most=0)}
+            ),
             wakeup=Wakeup(),
             instance_id=lambda: 1,
         )

@@ -11,14 +11,24 @@ import anyio
 from support.databases import ClonedDatabase, Connection
 from support.proxy import Proxy
 from wakeful.aio.wakeup import Wakeup
+from wakeful.core.alert_settings import AlertSettings, RouteSettings
 from wakeful.core.settings import DatabaseSettings, OutboxSettings, SinkSettings
+from wakeful.outbox.composing import Composing
 from wakeful.outbox.dispatcher import run_dispatcher
+from wakeful.outbox.folding import fold_events
+from wakeful.outbox.policy import Policy
 from wakeful.outbox.sinks import Sink, build_sinks
 from wakeful.store.database import Database, open_database
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.recorder import Recorder
 
 BRISK = OutboxSettings(interval=0.05)
+UNBRAKED = RouteSettings(digest="off", most=0)
+# Each alert at once, by itself, and each new occurrence an hour later.
+AT_ONCE = Policy(
+    alerts=AlertSettings(first_wait=0.0, updates=3600.0),
+    routes=dict.fromkeys(("hook", "other", "one", "two", "well", "dead", "log", "broken"), UNBRAKED),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +67,7 @@ async def dispatching(
     sinks: Sequence[Sink],
     *,
     settings: OutboxSettings = BRISK,
+    policy: Policy = AT_ONCE,
     number: int = 1,
     flush_seconds: float = 0.0,
     proxy: Proxy | None = None,
@@ -67,7 +78,9 @@ async def dispatching(
         stores = [await databases.enter_async_context(store_of(db, said, proxy=proxy)) for _ in range(number)]
         async with anyio.create_task_group() as group:
             for number_of_one, store in enumerate(stores, start=1):
-                group.start_soon(_run, store, sinks, stop, said, settings, number_of_one, flush_seconds)
+                group.start_soon(
+                    _run, store, sinks, stop, said, settings, policy, number_of_one, flush_seconds
+                )
             yield
             stop.set()
 
@@ -78,6 +91,7 @@ async def _run(
     stop: anyio.Event,
     said: Heard,
     settings: OutboxSettings,
+    policy: Policy,
     number: int,
     flush_seconds: float,
 ) -> None:
@@ -87,10 +101,18 @@ async def _run(
         stop,
         telemetry=said.telemetry,
         settings=settings,
+        policy=policy,
         wakeup=Wakeup(),
         instance_id=lambda: number,
         flush_seconds=flush_seconds,
     )
+
+
+async def composed(store: Database, said: Heard, *sinks: str, policy: Policy = AT_ONCE) -> int:
+    """Fold what happened, and make the messages that are due; gives how many."""
+    await fold_events(store, said.telemetry, first_wait=policy.alerts.first_wait)
+    composing = Composing(database=store, telemetry=said.telemetry, policy=policy, sinks=sinks)
+    return await composing.compose()
 
 
 async def alert(connection: Connection, key: str, *, times: int = 1, body: str = "{}") -> None:
@@ -102,9 +124,10 @@ async def alert(connection: Connection, key: str, *, times: int = 1, body: str =
 
 
 async def unsent(connection: Connection) -> int:
-    """Events that are not folded, and messages that are not delivered."""
+    """Events that are not folded, alerts that are to be looked at now, and messages that are not delivered."""
     found: int = await connection.fetchval(
         """select (select count(*) from wakeful.alert_outbox where alert_id is null)
+                + (select count(*) from wakeful.alert where look_at <= now())
                 + (select count(*) from wakeful.alert_delivery where state = 'pending')"""
     )
     return found
@@ -116,6 +139,7 @@ async def counts_add_up(connection: Connection) -> None:
         """select a.alert_id, a.occurrences, count(o.outbox_id) as events
            from wakeful.alert a
            left join wakeful.alert_outbox o on o.alert_id = a.alert_id
+           where not a.lasting
            group by a.alert_id
            having a.occurrences <> count(o.outbox_id)"""
     )

@@ -370,6 +370,9 @@ def _problems(
     return set(caught.value.problems)
 
 
+_NAMED_NUMBERS = {"concurrency", "timeout", "over", "least", "after", "digest_every", "most", "window"}
+
+
 def _value_at(configuration: Configuration, dotted: str) -> object:
     value: object = configuration.settings
     for part in dotted.split("."):
@@ -379,7 +382,7 @@ def _value_at(configuration: Configuration, dotted: str) -> object:
 
 def _is_number(dotted: str) -> bool:
     if "NAME" in dotted:
-        return dotted.rpartition(".")[2] in ("concurrency", "timeout")
+        return dotted.rpartition(".")[2] in _NAMED_NUMBERS
     default = _value_at(load(environ={}), dotted)
     return isinstance(default, int | float) and not isinstance(default, bool)
 
@@ -389,6 +392,8 @@ def _other_value(dotted: str, folder: Path) -> str:
         return str(_file(folder, DSN, "secret"))
     if dotted.endswith("dsn"):
         return DSN
+    if dotted.endswith("url"):
+        return "https://wakeful.example.com"
     default = _value_at(load(environ={}), dotted)
     choices = {"auto": "text" if dotted == "log.format" else "direct", "fail": "leave", "info": "debug"}
     if isinstance(default, bool):

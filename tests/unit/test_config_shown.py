@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeful.config import effective, hidden_in, load
+from wakeful.core.alert_settings import RouteSettings, RuleSettings
 from wakeful.core.decoding import known_paths, variable_of
 from wakeful.core.effective import NOT_SET
 from wakeful.core.resources import config_toml
@@ -38,7 +39,10 @@ def test_config_toml_lists_each_setting_that_has_a_default_at_it() -> None:
 
 def test_config_toml_shows_an_example_of_every_other_setting(tmp_path: Path) -> None:
     everything = re.sub(r"^#(?=[\w\[])", "", config_toml(), flags=re.MULTILINE)
-    listed = {re.sub(r"^(queues|sinks)\.\w+", r"\1.NAME", path) for path in _flat(tomllib.loads(everything))}
+    listed = {
+        re.sub(r"^(queues|sinks|routes|rules)\.\w+", r"\1.NAME", path)
+        for path in _flat(tomllib.loads(everything))
+    }
     one_of_two = re.sub(r"^(?:dsn|listen_dsn|url)_file = .*\n", "", everything, flags=re.MULTILINE)
     (tmp_path / "all.toml").write_text(one_of_two)
 
@@ -48,7 +52,11 @@ def test_config_toml_shows_an_example_of_every_other_setting(tmp_path: Path) -> 
 
 def test_the_page_on_configuration_has_each_setting_with_its_default_and_its_variable() -> None:
     page = (TOP / "docs" / "configuration.md").read_text()
-    named = Settings(sinks={"NAME": SinkSettings(kind="log")})
+    named = Settings(
+        sinks={"NAME": SinkSettings(kind="log")},
+        routes={"NAME": RouteSettings()},
+        rules={"NAME": RuleSettings()},
+    )
     rows = {row.path: row.value.strip('"') for row in effective(named, {})}
     shown_as = {
         path: f"`{rows[path]}`" if rows.get(path, NOT_SET) != NOT_SET else NO_DEFAULT

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from wakeful.core.alert_rules import alert_problems
 from wakeful.core.dsn import dsn_problem
 from wakeful.core.durations import format_duration
 from wakeful.core.settings import Settings, SinkSettings
@@ -50,9 +51,20 @@ BOUNDS: Final[Mapping[str, tuple[float, float | None]]] = {
     "outbox.interval": (TICK, None),
     "outbox.attempts": (1, 1000),
     "outbox.quiet": (0, None),
+    "alerts.first_wait": (0, None),
+    "alerts.updates": (0, None),
+    "alerts.repeats": (TICK, None),
+    "alerts.stale": (TICK, None),
+    "rules.NAME.over": (0, None),
+    "rules.NAME.least": (1, None),
+    "routes.NAME.after": (0, None),
+    "routes.NAME.digest_every": (TICK, None),
+    "routes.NAME.most": (0, MOST),
+    "routes.NAME.window": (TICK, None),
     "sinks.NAME.timeout": (TICK, None),
 }
 
+_NAMED: Final = frozenset({"queues", "sinks", "routes", "rules"})
 _MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*(:[^\W\d]\w*)?")
 
 _Problem = tuple[
@@ -77,7 +89,7 @@ def check_bounds(dotted: str, number: float) -> None:
 
 def contradictions(settings: Settings, *, skip: frozenset[str]) -> tuple[tuple[str, str], ...]:
     """Give (dotted path, what is wrong) for each broken rule, but for those about a setting in `skip`."""
-    rules = (_database, _worker, _queues, _poll, _lease, _http, _sinks)
+    rules = (_database, _worker, _queues, _poll, _lease, _http, _sinks, alert_problems)
     found = (problem for rule in rules for problem in rule(settings))
     return tuple((paths[0], what) for paths, what in found if skip.isdisjoint(paths))
 
@@ -157,7 +169,7 @@ def _is_web_address(sink: SinkSettings) -> bool:
 
 def _general(dotted: str) -> str:
     section, _, rest = dotted.partition(".")
-    return f"{section}.NAME.{rest.rpartition('.')[2]}" if section in ("queues", "sinks") else dotted
+    return f"{section}.NAME.{rest.rpartition('.')[2]}" if section in _NAMED else dotted
 
 
 def _number(number: float, *, is_duration: bool) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
 
+from wakeful.core.alert_settings import AlertSettings, RouteSettings, RuleSettings
+
 Pooler = Literal["auto", "direct", "transaction"]
 UnknownTypes = Literal["fail", "leave"]
 LogFormat = Literal["auto", "json", "text"]
@@ -145,7 +147,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxSettings:
-    """How often alerts are looked for, the tries of one delivery, and the silence after an alert was sent."""
+    """How often alerts are looked for, the tries of one message, and after how much quiet an alert has ended."""
 
     interval: float = 3.0
     attempts: int = 20
@@ -170,11 +172,19 @@ def _no_sinks() -> Mapping[str, SinkSettings]:
     return MappingProxyType({})
 
 
+def _no_routes() -> Mapping[str, RouteSettings]:
+    return MappingProxyType({})
+
+
+def _no_rules() -> Mapping[str, RuleSettings]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of one process.
 
-    `handlers`: modules that hold a `Registry`; `queues` and `sinks` are keyed by name.
+    `handlers`: modules that hold a `Registry`; `queues`, `sinks`, `routes` (by sink) and `rules` are keyed by name.
     """
 
     handlers: tuple[str, ...] = ()
@@ -190,4 +200,7 @@ class Settings:
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)
     outbox: OutboxSettings = field(default_factory=OutboxSettings)
+    alerts: AlertSettings = field(default_factory=AlertSettings)
+    rules: Mapping[str, RuleSettings] = field(default_factory=_no_rules)
     sinks: Mapping[str, SinkSettings] = field(default_factory=_no_sinks)
+    routes: Mapping[str, RouteSettings] = field(default_factory=_no_routes)

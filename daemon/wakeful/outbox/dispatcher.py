@@ -1,9 +1,9 @@
-"""The loop that lets people hear of what happened: look, fold, take what is due, send; and at the end, flush.
+"""The loop that lets people hear of what happened: look, fold, make messages, send what is due; at the end, flush.
 
 Invariant: the loop itself waits for no sink. Each message is sent by a call of its own, at most `SENDS_AT_ONCE` a sink
 at a time, so that a dead or slow sink holds up nobody but itself. Any number of dispatchers may run: each event is
 counted once and, while all goes well, each message sent once. A process that dies between a send and its mark costs
-one repeat with the same id. A message belongs to the sinks that its opener has; all instances should have the same.
+one repeat with the same id. Messages are made for the sinks of whoever makes them; all instances should have the same.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from wakeful.aio.periodic import every, rest
 from wakeful.aio.wakeup import Wakeup
 from wakeful.core.settings import OutboxSettings
 from wakeful.errors import StoreUnavailable
+from wakeful.outbox.composing import Composing
 from wakeful.outbox.folding import fold_events
+from wakeful.outbox.policy import Policy
 from wakeful.outbox.sending import Post, Sender
 from wakeful.outbox.sinks.protocol import Sink
-from wakeful.store import outbox
+from wakeful.store import alerts, outbox
 from wakeful.store.database import Database
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import ALERT_RESOLVED
+from wakeful.telemetry.events import ALERT_RESOLVED, SINK_OPENED
 
 FLUSH_SECONDS: Final = 5.0
 _LOOK_FOR_QUIET_SECONDS: Final = 30.0
+_LOOK_FOR_STALE_SECONDS: Final = 60.0
 _FLUSH_LOOK_SECONDS: Final = 0.2
 _SHORTEST_REST: Final = 0.01
 _JITTER: Final = 0.2
@@ -43,6 +46,7 @@ async def run_dispatcher(
     *,
     telemetry: Telemetry,
     settings: OutboxSettings,
+    policy: Policy,
     wakeup: Wakeup,
     instance_id: Callable[[], int],
     flush_seconds: float = FLUSH_SECONDS,
@@ -58,7 +62,9 @@ async def run_dispatcher(
     posts = tuple(Post(sink) for sink in sinks)
     async with anyio.create_task_group() as sends:
         sends.start_soon(_resolve_quiet_alerts, database, stop, telemetry, settings.quiet)
-        turns = _Turns(sender=sender, posts=posts, sends=sends, instance_id=instance_id)
+        composing = _composing(database, telemetry, policy, posts)
+        sends.start_soon(_merge_stale, composing, stop)
+        turns = _Turns(sender=sender, posts=posts, sends=sends, composing=composing, instance_id=instance_id)
         while not stop.is_set():
             turned()
             try:
@@ -76,6 +82,7 @@ async def flush_outbox(
     *,
     telemetry: Telemetry,
     settings: OutboxSettings,
+    policy: Policy,
     instance_id: int = 0,
 ) -> None:
     """Fold what happened and send what is due, once, within `seconds`; what is not sent by then stays due."""
@@ -83,8 +90,19 @@ async def flush_outbox(
     sender = Sender(database=database, telemetry=telemetry, attempts=settings.attempts, done=done)
     posts = tuple(Post(sink) for sink in sinks)
     async with anyio.create_task_group() as sends:
-        turns = _Turns(sender=sender, posts=posts, sends=sends, instance_id=lambda: instance_id)
+        turns = _Turns(
+            sender=sender,
+            posts=posts,
+            sends=sends,
+            composing=_composing(database, telemetry, policy, posts),
+            instance_id=lambda: instance_id,
+        )
         await _flush(turns, done, seconds)
+
+
+def _composing(database: Database, telemetry: Telemetry, policy: Policy, posts: Sequence[Post]) -> Composing:
+    names = tuple(post.sink.name for post in posts)
+    return Composing(database=database, telemetry=telemetry, policy=policy, sinks=names)
 
 
 def _seconds_to_rest(interval: float, next_in: float) -> float:
@@ -98,23 +116,28 @@ class _Turns:
     sender: Sender
     posts: tuple[Post, ...]
     sends: TaskGroup
+    composing: Composing
     instance_id: Callable[[], int]
     next_in: float = math.inf
 
     async def take(self) -> bool:
         """Do what there is to do now; False where there was nothing."""
-        database = self.sender.database
-        names = tuple(post.sink.name for post in self.posts)
+        database, names = self.sender.database, self.composing.sinks
         sight = await outbox.look(database, names)
-        folded = sight.unfolded and await fold_events(database, names, self.sender.telemetry) > 0
-        if folded:
+        folded = sight.unfolded and await self._fold() > 0
+        made = (folded or sight.looking) and await self.composing.compose() > 0
+        if folded or made:
             sight = await outbox.look(database, names)
         self.next_in = math.inf if sight.next_in is None else sight.next_in
         leased = 0
         for post in self.posts:
             if post.room and post.sink.name in sight.due:
                 leased += await self._start_sending(post)
-        return folded or leased > 0
+        return folded or made or leased > 0
+
+    async def _fold(self) -> int:
+        first_wait = self.composing.policy.alerts.first_wait
+        return await fold_events(self.sender.database, self.sender.telemetry, first_wait=first_wait)
 
     async def _start_sending(self, post: Post) -> int:
         deliveries = await outbox.lease(
@@ -123,6 +146,7 @@ class _Turns:
             post.room,
             instance_id=self.instance_id(),
             seconds=post.lease_seconds,
+            pace=post.pace,
         )
         for delivery in deliveries:
             post.room -= 1
@@ -163,3 +187,18 @@ async def _resolve_quiet_alerts(
             telemetry.emit(
                 ALERT_RESOLVED, alert_id=alert.alert_id, kind=alert.kind, occurrences=alert.occurrences
             )
+
+
+async def _merge_stale(composing: Composing, stop: anyio.Event) -> None:
+    """Try again with sinks that were gone, now that we start; then merge what has waited too long, now and then."""
+    interval = min(_LOOK_FOR_STALE_SECONDS, max(composing.policy.alerts.stale / 4, 0.1))
+    opened = False
+    async for _ in every(interval, stop):
+        try:
+            if not opened:
+                for sink in await alerts.open_sinks(composing.database, composing.sinks):
+                    composing.telemetry.emit(SINK_OPENED, sink=sink)
+                opened = True
+            await composing.merge_stale()
+        except StoreUnavailable:
+            await composing.database.available(stop)

@@ -6,11 +6,10 @@ somebody else holds stops no other key: it is left out for the rest of the pass 
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 from typing import Final
 
 from wakeful.errors import StoreBusy
-from wakeful.outbox.message import opening_message
 from wakeful.store import outbox
 from wakeful.store.database import Database
 from wakeful.store.outbox import Folded
@@ -20,55 +19,55 @@ from wakeful.telemetry.events import ALERT_FOLDED, ALERT_OPENED
 BATCH: Final = 500
 
 
-async def fold_events(database: Database, sinks: tuple[str, ...], telemetry: Telemetry) -> int:
+async def fold_events(database: Database, telemetry: Telemetry, *, first_wait: float = 0.0) -> int:
     """Fold all events that can be; gives how many. Raises StoreUnavailable in an outage."""
+    folding = _Folding(database=database, telemetry=telemetry, first_wait=first_wait)
     held: list[str] = []
     folded = 0
     while True:
         try:
-            done = await _fold(database, sinks, telemetry, held)
+            done = await folding.fold(held)
         except StoreBusy:
-            done = await _fold_one_by_one(database, sinks, telemetry, held)
+            done = await folding.fold_one_by_one(held)
         held.extend(done.held)
         folded += done.rows
         if not done.rows and not done.held:
             return folded
 
 
-async def _fold(
-    database: Database,
-    sinks: tuple[str, ...],
-    telemetry: Telemetry,
-    held: list[str],
-    only: tuple[str, ...] | None = None,
-) -> Folded:
-    compose = partial(opening_message, redactor=telemetry.redactor)
-    done = await outbox.fold(database, compose, sinks, limit=BATCH, leave_out=held, only=only)
-    for alert in done.opened:
-        telemetry.emit(
-            ALERT_OPENED,
-            alert_id=alert.alert_id,
-            kind=alert.kind,
-            subject=alert.subject,
-            title=alert.title,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folding:
+    database: Database
+    telemetry: Telemetry
+    first_wait: float
+
+    async def fold(self, held: list[str], only: tuple[str, ...] | None = None) -> Folded:
+        """Fold one batch, of all keys but those in `held`, or of some."""
+        done = await outbox.fold(
+            self.database, limit=BATCH, first_wait=self.first_wait, leave_out=held, only=only
         )
-    for joined in done.joined:
-        telemetry.emit(ALERT_FOLDED, alert_id=joined.alert_id, kind=joined.kind, count=joined.added)
-    return done
+        for alert in done.opened:
+            self.telemetry.emit(
+                ALERT_OPENED,
+                alert_id=alert.alert_id,
+                kind=alert.kind,
+                subject=alert.subject,
+                title=alert.title,
+            )
+        for joined in done.joined:
+            self.telemetry.emit(ALERT_FOLDED, alert_id=joined.alert_id, kind=joined.kind, count=joined.added)
+        return done
 
-
-async def _fold_one_by_one(
-    database: Database, sinks: tuple[str, ...], telemetry: Telemetry, held: list[str]
-) -> Folded:
-    """Fold key by key, so that the one in the way is found: somebody is opening its alert and has not committed."""
-    busy: list[str] = []
-    rows = 0
-    for key in await outbox.find_unfolded_keys(database, limit=BATCH, leave_out=held):
-        try:
-            done = await _fold(database, sinks, telemetry, held, only=(key,))
-        except StoreBusy:
-            busy.append(key)
-            continue
-        busy.extend(done.held)
-        rows += done.rows
-    return Folded(opened=(), joined=(), held=tuple(busy), rows=rows)
+    async def fold_one_by_one(self, held: list[str]) -> Folded:
+        """Fold key by key, so that the one in the way is found: somebody is opening its alert and has not committed."""
+        busy: list[str] = []
+        rows = 0
+        for key in await outbox.find_unfolded_keys(self.database, limit=BATCH, leave_out=held):
+            try:
+                done = await self.fold(held, only=(key,))
+            except StoreBusy:
+                busy.append(key)
+                continue
+            busy.extend(done.held)
+            rows += done.rows
+        return Folded(opened=(), joined=(), held=tuple(busy), rows=rows)

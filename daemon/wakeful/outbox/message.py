@@ -1,49 +1,174 @@
-"""What is sent about an alert that was opened: one JSON object, written once and never again.
+"""What is sent: one JSON object a message, written once and never again; sinks make of it what their receivers read.
 
-Invariant: any alert gives a message: text that can't be carried is replaced, secrets are hidden, nothing raises.
+Invariant: any alert gives a message: text that can't be carried is replaced, secrets are hidden, nothing raises, and no
+value of a payload is in it. A digest names a bounded number of alerts, and how many more there are.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
 
 from wakeful.core import jsontext
-from wakeful.store.outbox import Alert
+from wakeful.core.alert_settings import AlertSettings
+from wakeful.core.text import clean
+from wakeful.outbox.policy import rank
+from wakeful.store.alerts import Looked, Story
 from wakeful.telemetry.redaction import Redactor
 
-OPENED: Final = "alert.opened"
+UPDATED: Final = "alert.updated"
+DIGEST: Final = "alert.digest"
+TEST: Final = "alert.test"
 UNREADABLE: Final = {"unreadable": "the details of this alert are nested too deeply to be sent"}
+DIGEST_ENTRIES: Final = 20
+_LINE_BYTES: Final = 500
+
+Entry = dict[str, Any]
 
 
-def opening_message(alert: Alert, redactor: Redactor) -> str:
-    """Give the JSON text ``{"type": "alert.opened", "timestamp": …, "data": {…}}`` for a new alert."""
-    return jsontext.dumps(
-        {
-            "type": OPENED,
-            "timestamp": alert.last_seen.isoformat(),
-            "data": {
-                "alert_id": alert.alert_id,
-                "kind": alert.kind,
-                "severity": alert.severity,
-                "title": redactor.text(alert.title),
-                "subject": None if alert.subject is None else redactor.text(alert.subject),
-                "job_type": alert.job_type,
-                "job_id": None if alert.job_id is None else str(alert.job_id),
-                "dedupe_key": redactor.text(alert.dedupe_key),
-                "fingerprint": alert.fingerprint,
-                "occurrences": alert.occurrences,
-                "first_seen": alert.first_seen.isoformat(),
-                "last_seen": alert.last_seen.isoformat(),
-                "details": _details(alert.body_text, redactor),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composer:
+    """Writes messages. `settings` say what all of them show: the environment, and where the page is."""
+
+    settings: AlertSettings
+    redactor: Redactor
+
+    def message(self, kind: str, looked: Looked, story: Story, *, severity: str) -> str:
+        """Give the message `kind`, such as alert.opened, about an alert as it is now."""
+        details = self._decoded(story.body_text)
+        known = details if isinstance(details, dict) else {}
+        return _document(
+            kind,
+            looked.now,
+            self._head(looked, severity)
+            | {
+                "job_id": None if looked.job_id is None else str(looked.job_id),
+                "dedupe_key": self.redactor.text(looked.dedupe_key),
+                "fingerprint": looked.fingerprint,
+                "group": self.redactor.text(looked.dedupe_key),
+                "error": _first_line(known.get("last_error", known.get("error"))),
+                "attempts": _attempts(known),
+                "environment": self.settings.environment,
+                "samples": self._decoded(story.samples_text),
+                "links": self._links(looked),
+                "resolved_reason": None
+                if looked.resolved_reason is None
+                else self.redactor.text(looked.resolved_reason),
+                "more": 0,
+                "alerts": [],
+                "details": details,
             },
+        )
+
+    def entry(self, looked: Looked, *, severity: str) -> Entry:
+        """Give an alert as a line of a digest."""
+        return self._head(looked, severity) | {"state": looked.state}
+
+    def digest(self, entries: Sequence[Entry], *, sink: str, title: str, now: datetime, more: int = 0) -> str:
+        """Give one message about several alerts, `more` of which are not among `entries`."""
+        ordered = sorted(entries, key=lambda one: (-rank(str(one["severity"])), -_number(one["occurrences"])))
+        shown = ordered[:DIGEST_ENTRIES]
+        head = {
+            "alert_id": None,
+            "kind": "digest",
+            "severity": shown[0]["severity"] if shown else "info",
+            "title": title,
+            "subject": None,
+            "job_type": None,
+            "occurrences": sum(_number(one["occurrences"]) for one in entries),
+            "first_seen": min((str(one["first_seen"]) for one in entries), default=now.isoformat()),
+            "last_seen": max((str(one["last_seen"]) for one in entries), default=now.isoformat()),
         }
-    )
+        rest: Entry = {
+            "job_id": None,
+            "dedupe_key": f"digest:{sink}",
+            "fingerprint": None,
+            "group": f"digest:{sink}",
+            "error": None,
+            "attempts": None,
+            "environment": self.settings.environment,
+            "samples": [],
+            "links": [],
+            "resolved_reason": None,
+            "more": len(ordered) - len(shown) + more,
+            "alerts": shown,
+            "details": {},
+        }
+        return _document(DIGEST, now, head | rest)
+
+    def _head(self, looked: Looked, severity: str) -> Entry:
+        return {
+            "alert_id": looked.alert_id,
+            "kind": looked.kind,
+            "severity": severity,
+            "title": self.redactor.text(looked.title),
+            "subject": None if looked.subject is None else self.redactor.text(looked.subject),
+            "job_type": looked.job_type,
+            "occurrences": looked.occurrences,
+            "first_seen": looked.first_seen.isoformat(),
+            "last_seen": looked.last_seen.isoformat(),
+        }
+
+    def _links(self, looked: Looked) -> list[dict[str, str]]:
+        if self.settings.public_url is None:
+            return []
+        address = self.settings.public_url.rstrip("/")
+        links = [{"label": "Open group", "url": f"{address}/alerts/{looked.alert_id}"}]
+        if looked.job_id is not None:
+            links.insert(0, {"label": "Open job", "url": f"{address}/jobs/{looked.job_id}"})
+        return links
+
+    def _decoded(self, text: str) -> object:
+        try:
+            value = self.redactor.value(jsontext.loads(text))
+            jsontext.dumps(value)
+        except (ValueError, RecursionError):
+            return UNREADABLE
+        return value
 
 
-def _details(text: str, redactor: Redactor) -> object:
-    try:
-        details = redactor.value(jsontext.loads(text))
-        jsontext.dumps(details)
-    except (ValueError, RecursionError):
-        return UNREADABLE
-    return details
+def entries_of(bodies: Iterable[str]) -> tuple[list[Entry], int]:
+    """Give the alerts that messages are about, each once, as lines of a digest; and how many more they do not name."""
+    entries: dict[object, Entry] = {}
+    more = 0
+    for data in map(_data, bodies):
+        more += _number(data.get("more"))
+        for one in data.get("alerts") or [data]:
+            if isinstance(one, dict) and one.get("alert_id") is not None:
+                entries[one["alert_id"]] = {
+                    name: one.get(name)
+                    for name in (
+                        *("alert_id", "kind", "severity", "title", "subject", "job_type", "occurrences"),
+                        *("first_seen", "last_seen", "state"),
+                    )
+                }
+    return list(entries.values()), more
+
+
+def _data(body: str) -> Mapping[str, Any]:
+    message = jsontext.loads(body)
+    data = message.get("data") if isinstance(message, dict) else None
+    return data if isinstance(data, dict) else {}
+
+
+def _document(kind: str, now: datetime, data: Mapping[str, object]) -> str:
+    return jsontext.dumps({"type": kind, "timestamp": now.isoformat(), "data": data})
+
+
+def _first_line(text: object) -> str | None:
+    if not isinstance(text, str) or not text.strip():
+        return None
+    return clean(text.strip().splitlines()[0], _LINE_BYTES)
+
+
+def _attempts(details: Mapping[str, Any]) -> dict[str, int] | None:
+    made, most = details.get("attempts"), details.get("max_attempts")
+    if isinstance(made, int) and isinstance(most, int):
+        return {"made": made, "most": most}
+    return None
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,7 +1,8 @@
 """One message to one sink: sent within its time, then marked, postponed or given up.
 
 Invariant: what the receiver accepted is marked, through an outage if need be; what it did not is tried again later, up
-to the limit, and then an event says so: never an alert about an alert. A sink that raises or hangs costs its own try.
+to the limit, and then an event says so. A sink that raises or hangs costs its own try; one that asks for a pause, or
+says that it is gone, is left alone by the whole fleet, and keeps what waits for it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 import anyio
 
@@ -19,11 +20,13 @@ from wakeful.core import backoff
 from wakeful.core.text import clean
 from wakeful.errors import StoreUnavailable
 from wakeful.outbox.sinks.protocol import Answer, Failed, Sent, Sink
-from wakeful.store import outbox
+from wakeful.store import alerts, outbox
 from wakeful.store.database import Database
 from wakeful.store.outbox import Delivery
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import OUTBOX_DELIVERED, OUTBOX_FAILED, OUTBOX_GAVE_UP
+from wakeful.telemetry.events import OUTBOX_DELIVERED, OUTBOX_FAILED, OUTBOX_GAVE_UP, SINK_CLOSED
+
+T = TypeVar("T")
 
 ANSWER_LIMIT_BYTES: Final = 500
 SENDS_AT_ONCE: Final = 4
@@ -38,6 +41,11 @@ class Post:
     sink: Sink
     most: int = SENDS_AT_ONCE
     room: int = SENDS_AT_ONCE
+
+    @property
+    def pace(self) -> float:
+        """The least seconds between two messages to this sink, whoever sends them."""
+        return self.sink.pace
 
     @property
     def lease_seconds(self) -> float:
@@ -78,6 +86,8 @@ class Sender:
         match answer:
             case Sent():
                 await self._delivered(sink, delivery, answer.answer, seconds=seconds)
+            case Failed(gone=True):
+                await self._closed(sink, delivery, answer.reason)
             case Failed(permanent=permanent) if permanent or delivery.attempt >= self.attempts:
                 await self._given_up(sink, delivery, answer.reason)
             case Failed():
@@ -100,6 +110,8 @@ class Sender:
         reason = self._shown(failed.reason)
         seconds = seconds_to_next(delivery.attempt, asked=failed.retry_after, chance=random.random())
         await self._write(partial(outbox.postpone, self.database, delivery, reason, seconds=seconds))
+        if failed.retry_after is not None:
+            await self._write(partial(alerts.pause_sink, self.database, sink, seconds))
         self.telemetry.emit(
             OUTBOX_FAILED,
             sink=sink,
@@ -109,6 +121,12 @@ class Sender:
             error=reason,
             next_try_in=round(seconds, 1),
         )
+
+    async def _closed(self, sink: str, delivery: Delivery, reason: str) -> None:
+        shown = self._shown(reason)
+        if await self._write(partial(alerts.close_sink, self.database, sink, shown)):
+            self.telemetry.emit(SINK_CLOSED, sink=sink, error=shown)
+        await self._write(partial(outbox.postpone, self.database, delivery, shown, seconds=0.0))
 
     async def _given_up(self, sink: str, delivery: Delivery, reason: str) -> None:
         shown = self._shown(reason)
@@ -122,7 +140,7 @@ class Sender:
             error=shown,
         )
 
-    async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
+    async def _write(self, write: Callable[[], Awaitable[T]]) -> T:
         """Write until it is written: only the end of the dispatcher cuts this short, and then it is sent once more."""
         never = anyio.Event()
         while True:

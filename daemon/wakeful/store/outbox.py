@@ -1,51 +1,45 @@
 """The outbox in the database: folding events into alerts, and leasing and marking what is sent: one method a statement.
 
-Invariant: an event and its alert's count change in one transaction, together with the messages of a new alert; what a
-lease allows is known by the number of the try. Order, retries and sending are `wakeful.outbox`'s.
+Invariant: an event and its alert's count change in one transaction; what a lease allows is known by the number of the
+try. Making messages is `store.alerts`'; order, retries and sending are `wakeful.outbox`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from wakeful.store.database import Database, Record
 
 LOCK_WAIT_SECONDS: Final = 0.2
+DIGEST: Final = "digest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a look at the outbox finds: whether events wait to be folded, and the sinks with something due.
+    """What a look at the outbox finds: whether events wait to be folded, alerts to be looked at, and the sinks with
+    something due.
 
-    `next_in`: seconds until the next try after those (None: there is none).
+    `next_in`: seconds until there is something more to do (None: nothing is known).
     """
 
     unfolded: bool
+    looking: bool
     due: frozenset[str]
     next_in: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alert:
-    """An alert as it is after folding. `body_text` is a JSON object."""
+class Opened:
+    """An alert that was opened."""
 
     alert_id: int
     dedupe_key: str
     kind: str
-    job_type: str | None
-    fingerprint: str | None
     title: str
-    severity: str
     subject: str | None
-    body_text: str
-    job_id: UUID | None
-    occurrences: int
-    first_seen: datetime
-    last_seen: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +55,7 @@ class Joined:
 class Folded:
     """What one batch did. `held` are the keys that somebody else has locked; `rows` counts the events folded."""
 
-    opened: tuple[Alert, ...]
+    opened: tuple[Opened, ...]
     joined: tuple[Joined, ...]
     held: tuple[str, ...]
     rows: int
@@ -69,10 +63,13 @@ class Folded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One try of one message to one sink: id and body are the same at every try; `attempt` counts from 1."""
+    """One try of one message to one sink: id and body are the same at every try; `attempt` counts from 1.
+
+    `alert_id` is None for a digest of several, whose `kind` is "digest".
+    """
 
     delivery_id: UUID
-    alert_id: int
+    alert_id: int | None
     kind: str
     attempt: int
     body: str
@@ -91,30 +88,30 @@ async def look(database: Database, sinks: Sequence[str]) -> Sight:
     """See whether there is anything to do for these sinks."""
     row = await database.fetchrow("look_at_outbox", sinks)
     assert row is not None, "a select without a from clause returns its row"
-    return Sight(unfolded=row["unfolded"], due=frozenset(row["due"]), next_in=row["next_s"])
+    return Sight(
+        unfolded=row["unfolded"],
+        looking=row["looking"],
+        due=frozenset(row["due"]),
+        next_in=row["next_s"],
+    )
 
 
 async def fold(
     database: Database,
-    compose: Callable[[Alert], str],
-    sinks: Sequence[str],
     *,
     limit: int,
+    first_wait: float = 0.0,
     leave_out: Sequence[str] = (),
     only: Sequence[str] | None = None,
 ) -> Folded:
-    """Fold at most `limit` events, and open one message a sink, as `compose` writes it, for each new alert.
+    """Fold at most `limit` events; a new alert is looked at after `first_wait` seconds.
 
     Raises StoreBusy, with nothing done, where an alert that another transaction is opening stands in the way.
     """
     async with database.transaction(lock_timeout=LOCK_WAIT_SECONDS) as transaction:
-        rows = await transaction.fetch("fold_alerts", limit, leave_out, only)
-        opened = tuple(_alert(row) for row in rows if row["opened"])
-        if opened and sinks:
-            ids = [alert.alert_id for alert in opened]
-            await transaction.fetch("open_deliveries", ids, [compose(alert) for alert in opened], sinks)
+        rows = await transaction.fetch("fold_alerts", limit, leave_out, only, first_wait)
     return Folded(
-        opened=opened,
+        opened=tuple(_opened(row) for row in rows if row["opened"]),
         joined=tuple(
             Joined(alert_id=row["alert_id"], kind=row["kind"], added=row["added"])
             for row in rows
@@ -132,15 +129,15 @@ async def find_unfolded_keys(database: Database, *, limit: int, leave_out: Seque
 
 
 async def lease(
-    database: Database, sink: str, limit: int, *, instance_id: int, seconds: float
+    database: Database, sink: str, limit: int, *, instance_id: int, seconds: float, pace: float = 0.0
 ) -> list[Delivery]:
-    """Take at most `limit` due messages of a sink for `seconds`, by the database's clock."""
-    rows = await database.fetch("lease_deliveries", sink, limit, instance_id, seconds)
+    """Take at most `limit` due messages of a sink for `seconds`, by the database's clock; with a `pace` one."""
+    rows = await database.fetch("lease_deliveries", sink, limit, instance_id, seconds, pace)
     return [
         Delivery(
             delivery_id=row["delivery_id"],
             alert_id=row["alert_id"],
-            kind=row["kind"],
+            kind=row["kind"] or DIGEST,
             attempt=row["attempts"],
             body=row["body"],
         )
@@ -171,19 +168,11 @@ async def resolve_quiet(database: Database, seconds: float) -> list[Resolved]:
     ]
 
 
-def _alert(row: Record) -> Alert:
-    return Alert(
+def _opened(row: Record) -> Opened:
+    return Opened(
         alert_id=row["alert_id"],
         dedupe_key=row["dedupe_key"],
         kind=row["kind"],
-        job_type=row["job_type"],
-        fingerprint=row["fingerprint"],
         title=row["title"],
-        severity=row["severity"],
         subject=row["subject"],
-        body_text=row["body_text"],
-        job_id=row["job_id"],
-        occurrences=row["occurrences"],
-        first_seen=row["first_seen"],
-        last_seen=row["last_seen"],
     )

@@ -189,6 +189,8 @@ ALERT_FOLDED: Final = Event("alert.folded", "debug", "Events joined an open aler
     ("alert_id", "kind", "count"))
 ALERT_RESOLVED: Final = Event("alert.resolved", "info",
     "Nothing more has happened for a while: the next is told anew.", ("alert_id", "kind", "occurrences"))
+ALERT_UNTOLD: Final = Event("alert.untold", "error", "An alert could not be written as a message; tried again later.",
+    ("alert_id", "kind", "error"))
 ALERT_TOLD: Final = Event("alert.told", "warning", "What a sink of kind log says: an alert in one line.",
     ("sink", "delivery_id", "alert_id", "kind", "severity", "title", "subject", "job_type", "job_id"))
 OUTBOX_DELIVERED: Final = Event("outbox.delivered", "info", "A sink took an alert.",
@@ -197,6 +199,11 @@ OUTBOX_FAILED: Final = Event("outbox.failed", "warning", "A sink did not take an
     ("sink", "alert_id", "kind", "attempt", "error", "next_try_in"))
 OUTBOX_GAVE_UP: Final = Event("outbox.gave_up", "error", "A sink never took an alert; it is not tried again.",
     ("sink", "alert_id", "kind", "attempt", "error"))
+OUTBOX_MERGED: Final = Event("outbox.merged", "warning",
+    "Messages that had waited too long for a sink became one.", ("sink", "messages"))
+SINK_CLOSED: Final = Event("sink.closed", "error",
+    "A sink said that it is gone: nothing is sent to it until a restart; what waits for it is kept.", ("sink", "error"))
+SINK_OPENED: Final = Event("sink.opened", "info", "A sink that said that it is gone is tried again.", ("sink",))
 
 # HTTP.
 HTTP_STARTED: Final = Event("http.started", "info", "Probes and metrics are served.", ("url", "host", "port"))

@@ -42,6 +42,7 @@ _OWN: Final[Mapping[str, str]] = MappingProxyType(
         "WAKEFUL__LEASE__BEAT": "1s",
         "WAKEFUL__REAPER__INTERVAL": "1s",
         "WAKEFUL__JOBS__UNKNOWN_TYPE_GRACE": "2s",
+        "WAKEFUL__ALERTS__FIRST_WAIT": "250ms",
         "WAKEFUL__DRAIN__GRACE": "15s",
         "WAKEFUL__HISTORY__FINISHED": "1d",
     }

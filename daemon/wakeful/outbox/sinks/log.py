@@ -23,6 +23,7 @@ class LogSink:
     name: str
     telemetry: Telemetry
     timeout: float = 1.0
+    pace: float = 0.0
 
     async def send(self, delivery: Delivery) -> Answer:
         """Emit the line."""

@@ -1,7 +1,8 @@
-"""What a sink is: a place that messages are sent to.
+"""What a sink is: a place that messages are sent to. Whoever writes one of their own needs this file and no other.
 
 Invariant: a sink sends one message once and says what became of it; leases, retries and marks are the dispatcher's. It
-may raise (counted as a failed try), and is cancelled when its `timeout` is over.
+may raise (counted as a failed try), and is cancelled when its `timeout` is over. What it says holds no secret, and
+nothing of what the receiver answered but what this code knows: an answer may repeat the address, which is a secret.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ class Sent:
 class Failed:
     """The receiver does not have it, as far as is known.
 
-    `retry_after` is the delay in seconds that it asked for; `permanent`: these bytes will never be accepted.
+    `retry_after` is the delay in seconds that it asked for: the whole sink is left alone for so long. `permanent`: these
+    bytes will never be accepted, so this message is given up. `gone`: nothing will be accepted here, ever: the address
+    was retired, which is nothing that this message did. It is kept, and the sink is closed until people open it again.
     """
 
     reason: str
     retry_after: float | None = None
     permanent: bool = False
+    gone: bool = False
 
 
 Answer = Sent | Failed
@@ -47,6 +51,11 @@ class Sink(Protocol):
         """Bound of one try, in seconds."""
         ...
 
+    @property
+    def pace(self) -> float:
+        """The least seconds between two messages, by whomever; 0 for no bound."""
+        ...
+
     async def send(self, delivery: Delivery) -> Answer:
-        """Send it once. The id and the body are the same at every try."""
+        """Send it once. The id and the body are the same at every try, and so are the bytes that are made of them."""
         ...

@@ -39,6 +39,7 @@ class WebhookSink:
     name: str
     settings: SinkSettings = field(repr=False)
     redactor: Redactor = field(repr=False)
+    pace: float = 0.0
 
     @property
     def timeout(self) -> float:

@@ -1,7 +1,7 @@
--- One message a sink for each alert that was just opened. Its id and its text stay the same at every try.
--- $1 alerts   $2 texts, one an alert   $3 names of sinks
-insert into wakeful.alert_delivery (delivery_id, alert_id, sink, body)
-select wakeful.uuid7(), o.alert_id, s.name, o.body
-from unnest($1::bigint[], $2::text[]) as o (alert_id, body)
-cross join unnest($3::text[]) as s (name)
-on conflict on constraint alert_delivery_once do nothing
+-- Make messages. The id and the text of each stay the same at every try.
+-- $1 alerts (null: a digest of several)   $2 sinks   $3 types of message   $4 texts
+insert into wakeful.alert_delivery (delivery_id, alert_id, sink, message, body)
+select wakeful.uuid7(), o.alert_id, o.sink, o.message, o.body
+from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) as o (alert_id, sink, message, body)
+on conflict (alert_id, sink) where state = 'pending' do nothing
+returning sink

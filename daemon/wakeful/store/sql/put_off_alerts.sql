@@ -1,0 +1,6 @@
+-- Say when there may next be something to say about alerts (null: never again).   $1 alerts   $2 times
+update wakeful.alert a
+set look_at = p.look_at
+from unnest($1::bigint[], $2::timestamptz[]) as p (alert_id, look_at)
+where a.alert_id = p.alert_id
+returning a.alert_id
