@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import anyio
@@ -53,6 +53,11 @@ async def pause(stage: Stage, planned: Planned) -> None:
     slot.pause(True)
     await anyio.sleep(planned.seconds)
     slot.pause(False)
+
+
+async def pause_briefly(stage: Stage, planned: Planned) -> None:
+    """Stop it for less than the lease."""
+    await pause(stage, replace(planned, seconds=min(planned.seconds, 0.6 * stage.plan.timing.lease)))
 
 
 async def drain(stage: Stage, planned: Planned) -> None:
@@ -130,7 +135,9 @@ SLOT_KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "kill": Kind(of="slot", act=kill, what="kill -9 of a daemon, another in its place"),
         "pause": Kind(of="slot", act=pause, what="SIGSTOP beyond the lease, then SIGCONT", beyond_lease=True),
-        "pause_briefly": Kind(of="slot", act=pause, what="SIGSTOP for less than the lease, then SIGCONT"),
+        "pause_briefly": Kind(
+            of="slot", act=pause_briefly, what="SIGSTOP for less than the lease, then SIGCONT"
+        ),
         "drain": Kind(of="slot", act=drain, what="SIGTERM, and another daemon in its place"),
         "reset": Kind(of="slot", act=reset, what="all connections of a daemon cut by TCP resets"),
         "half_close": Kind(

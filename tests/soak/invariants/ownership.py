@@ -38,7 +38,7 @@ def explanation(evidence: Evidence, first: Execution, second: Execution) -> str 
     server forgot the claim of a short job. Deaf: a handler had swallowed its cancellation before.
     """
     for fault in evidence.faults:
-        stood_still = fault.kind == "pause" and fault.slot == first.slot
+        stood_still = fault.kind in ("pause", "pause_briefly") and fault.slot == first.slot
         if (
             stood_still
             and fault.covers(first.began, second.began)
