@@ -610,6 +610,17 @@ comment on column wakeful.alert_sink.closed_reason is 'What it said';
 comment on column wakeful.alert_sink.window_from is 'Beginning of the time in which cards are counted';
 comment on column wakeful.alert_sink.window_cards is 'Cards made in it';
 
+create table wakeful.lane_head (
+    lane_id bigint      not null,
+    job_id  uuid        not null,
+    since   timestamptz not null default now(),
+    constraint lane_head_pkey primary key (lane_id)
+);
+comment on table wakeful.lane_head is 'The first waiting job of each lane whose jobs have waited for long, so that a lane that moves is told from one that stands';
+comment on column wakeful.lane_head.lane_id is 'The lane';
+comment on column wakeful.lane_head.job_id is 'Its first waiting job';
+comment on column wakeful.lane_head.since is 'Since when it was seen to be the first';
+
 create table wakeful.alert_mute (
     mute_id    bigint      generated always as identity,
     kind       text,

@@ -10,6 +10,9 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
+from typing import Final
+
+import anyio
 
 from wakeful.aio.alarm import Alarm
 from wakeful.aio.wakeup import Wakeup
@@ -24,6 +27,8 @@ from wakeful.handlers.resources import Resources
 from wakeful.handlers.threads import ThreadPool
 from wakeful.handlers.trailing import TrailingWrites
 from wakeful.outbox.policy import Policy
+from wakeful.outbox.rules import RULES
+from wakeful.outbox.rules.evaluating import Evaluating
 from wakeful.outbox.sinks import build_sinks
 from wakeful.outbox.sinks.protocol import Sink
 from wakeful.runtime.attempts import Attempts
@@ -53,6 +58,8 @@ from wakeful.store.upkeep import Rescued
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.health import Health
 from wakeful.telemetry.metrics import Metrics
+
+RULES_SECONDS: Final = 15.0  # how often the fleet looks at what the rules watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +258,21 @@ def duties_of(settings: Settings, database: Database, clock: ServerClock, bells:
         ),
         ring_duty(database, history=settings.history),
         prune_duty(database, history=settings.history),
+        rules_duty(settings, database, bells),
     )
+
+
+def rules_duty(settings: Settings, database: Database, bells: Bells) -> Duty:
+    """Look at what the rules watch; the dispatcher tells of it."""
+    evaluating = Evaluating(
+        database=database, telemetry=database.telemetry, rules=RULES, settings=settings.rules
+    )
+
+    async def perform(stop: anyio.Event) -> None:
+        await evaluating.evaluate(stop)
+        bells.dispatcher.ring()
+
+    return Duty(name="alert_rules", interval=RULES_SECONDS, perform=perform)
 
 
 def policy_of(settings: Settings) -> Policy:

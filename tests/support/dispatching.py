@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 
@@ -151,3 +153,33 @@ async def make_due(connection: Connection) -> None:
     await connection.execute(
         "update wakeful.alert_delivery set next_try_at = now(), leased_until = now() where state = 'pending'"
     )
+
+
+async def pass_time(connection: Connection, seconds: float) -> None:
+    """Let time pass for alerts, by making everything that is known of them older."""
+    for table, columns in _TIMES.items():
+        changes = ", ".join(f"{column} = {column} - make_interval(secs => $1)" for column in columns)
+        await connection.execute(f"update wakeful.{table} set {changes}", seconds)
+
+
+_TIMES = {
+    "alert": ("first_seen", "last_seen", "opened_at", "look_at", "acknowledged_at", "resolved_at"),
+    "alert_notice": ("told_at", "held_until"),
+    "alert_sink": ("free_at", "window_from"),
+    "alert_delivery": ("created_at", "next_try_at", "leased_until"),
+    "alert_mute": ("created_at", "until"),
+}
+
+
+async def take(connection: Connection, *, sink: str = "hook") -> list[dict[str, Any]]:
+    """Take all messages that wait for a sink, as if it had accepted them; gives them in their order."""
+    rows = await connection.fetch(
+        """update wakeful.alert_delivery set state = 'delivered', delivered_at = now()
+           where sink = $1 and state = 'pending' returning delivery_id, body""",
+        sink,
+    )
+    # What waited for them to be taken is looked at soon.
+    await connection.execute(
+        "update wakeful.alert set look_at = least(look_at, now()) where look_at is not null"
+    )
+    return [json.loads(row["body"]) for row in sorted(rows, key=lambda row: row["delivery_id"])]

@@ -1,4 +1,4 @@
-"""Job types that nobody serves: their jobs fail loudly, or wait and people are told.
+"""Job types that nobody serves: their jobs fail loudly, or wait; the alert rule no_worker tells of both.
 
 Invariant: only waiting jobs of a lane whose type no live, non-draining instance has served for the grace are touched,
 each as one failed attempt with `UnknownJobType`, without an owner, never as a success (I9). An instance itself never
@@ -44,15 +44,12 @@ def unserved_duty(
 
     async def perform(stop: anyio.Event) -> None:
         until = time.monotonic() + TURN_SECONDS
-        if not await lanes.mark_unserved(database):
+        if not await lanes.mark_unserved(database) or unknown_types == "leave":
             return
         for lane in await lanes.find_unserved(database, grace):
             if stop.is_set():
                 return
-            if unknown_types == "leave":
-                await lanes.alert_unserved(database, lane.lane_id)
-            else:
-                await _fail(database, telemetry or database.telemetry, lane, stop, until=until)
+            await _fail(database, telemetry or database.telemetry, lane, stop, until=until)
             on_failed()
 
     often = min(_LONGEST_INTERVAL, max(_SHORTEST_INTERVAL, grace / 4))

@@ -45,8 +45,3 @@ async def fail_unserved(database: Database, lane_id: int, limit: int) -> dict[UU
     """Fail at most `limit` waiting jobs of a lane that nobody serves; gives their statuses."""
     rows = await database.fetch("fail_unserved", lane_id, limit)
     return {row["job_id"]: row["status"] for row in rows}
-
-
-async def alert_unserved(database: Database, lane_id: int) -> bool:
-    """Tell people of a lane that nobody serves; False: they have been told."""
-    return await database.fetchrow("alert_unserved", lane_id) is not None

@@ -193,6 +193,8 @@ ALERT_UNTOLD: Final = Event("alert.untold", "error", "An alert could not be writ
     ("alert_id", "kind", "error"))
 ALERT_TOLD: Final = Event("alert.told", "warning", "What a sink of kind log says: an alert in one line.",
     ("sink", "delivery_id", "alert_id", "kind", "severity", "title", "subject", "job_type", "job_id"))
+RULE_FAILED: Final = Event("rule.failed", "warning", "A rule could not be evaluated; it is at its next turn.",
+    ("rule", "error"))
 OUTBOX_DELIVERED: Final = Event("outbox.delivered", "info", "A sink took an alert.",
     ("sink", "alert_id", "kind", "attempt", "seconds"))
 OUTBOX_FAILED: Final = Event("outbox.failed", "warning", "A sink did not take an alert; tried again.",

@@ -1,0 +1,16 @@
+-- Sinks that take nothing: closed, or messages have been tried in vain for longer than $1 seconds, and none was taken since.
+select f.sink as what, null::text as queue, null::text as job_type, f.sink as subject,
+       extract(epoch from now() - f.since)::double precision as value,
+       jsonb_build_object('sink', f.sink, 'since', f.since, 'waiting', f.waiting, 'last_answer', f.answer)::text as details
+from (
+    select d.sink, min(d.created_at) as since, count(*) as waiting, max(d.last_answer) as answer
+    from wakeful.alert_delivery d
+    where d.state = 'pending' and d.attempts > 0 and d.last_answer is not null
+    group by d.sink
+    having not exists (
+        select from wakeful.alert_delivery t
+        where t.sink = d.sink and t.state = 'delivered' and t.delivered_at > now() - make_interval(secs => $1::double precision))
+    union all
+    select s.sink, s.closed_at, null, s.closed_reason from wakeful.alert_sink s where s.closed_at is not null
+) as f
+where f.since < now() - make_interval(secs => $1::double precision)
