@@ -11,7 +11,9 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -55,7 +57,8 @@ class Heart:
     """The thread, once it runs."""
 
     def __init__(self, beating: Beating) -> None:
-        self._beating = beating
+        # Posted in the context of whoever makes the thread, the daemon: only so may it cancel what a handler waits for.
+        self._beating = replace(beating, post=partial(copy_context().run, beating.post))
         self._silent_told = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: anyio.Event | None = None
@@ -116,6 +119,7 @@ class Heart:
 async def beat_once(beating: Beating, database: Database, owner: Owner) -> bool:
     """Prove that `owner` is alive, then look its jobs up; False: it was deposed. Raises StoreError."""
     sent = suspended_clock()
+    beating.lease.sending()
     if not await instances.beat(database, owner.pair, deadline=beating.interval):
         beating.post(Pulse(deposed=owner))
         return False
