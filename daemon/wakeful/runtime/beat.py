@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 import anyio
@@ -58,7 +57,8 @@ class Heart:
 
     def __init__(self, beating: Beating) -> None:
         # Posted in the context of whoever makes the thread, the daemon: only so may it cancel what a handler waits for.
-        self._beating = replace(beating, post=partial(copy_context().run, beating.post))
+        context = copy_context()
+        self._beating = replace(beating, post=lambda pulse: context.run(beating.post, pulse))
         self._silent_told = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: anyio.Event | None = None
