@@ -48,7 +48,8 @@ async def quiesce(parts: Parts) -> None:
     if owner is not None:
         # The row only tells others; we claim nothing either way. No scope ends a call: its deadline does.
         with suppress(StoreUnavailable):
-            await instances.drain(parts.upkeep, owner.pair, deadline=FLUSH_SECONDS)
+            hot = parts.claiming.finding.marks.leave()
+            await instances.drain(parts.upkeep, owner.pair, hot=hot, deadline=FLUSH_SECONDS)
     parts.observed.telemetry.emit(DAEMON_QUIESCED, running=len(parts.attempts.running))
 
 

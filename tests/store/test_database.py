@@ -164,7 +164,7 @@ async def test_a_lost_race_in_the_server_is_run_again(db: ClonedDatabase, sql: C
         transaction = sql.transaction()
         await transaction.start()
         await sql.execute("select from wakeful.instance where instance_id = 2 for update")
-        group.start_soon(database.fetch, "drain_instance", 1, 1)
+        group.start_soon(database.fetch, "drain_instance", 1, 1, [])
         await waiting(observer)
         await sql.execute("select from wakeful.instance where instance_id = 1 for update")
         await transaction.rollback()

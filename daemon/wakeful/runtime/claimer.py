@@ -22,9 +22,10 @@ from wakeful.core.settings import PollSettings
 from wakeful.core.turns import Turns
 from wakeful.errors import StoreBusy, StoreUnavailable
 from wakeful.runtime.crew import Crew
-from wakeful.runtime.finding import Finding, look_at_named, look_everywhere, mark_hot
+from wakeful.runtime.finding import Finding, look_at_named, look_everywhere
 from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, Owner, new_token
+from wakeful.runtime.marks import cool_while_full, mark
 from wakeful.runtime.settling import Bearings, keep_bearings
 from wakeful.runtime.sharing import Limits, Room, Scope, Share, demand_of, shares_of
 from wakeful.store import jobs as store
@@ -97,11 +98,11 @@ async def take_turn(claiming: Claiming, poll: PollSettings) -> float:
     back = await keep_bearings(claiming.bearings, claiming.database)
     finding.hints.lanes.update(back)
     if not room_of(claiming).any:
-        return _wait_for_room(claiming, poll)
+        return min(_wait_for_room(claiming, poll), await cool_while_full(finding.marks, claiming.database))
     await _look_if_due(claiming, poll)
     seen = len(finding.lanes)
     found = await _claim_in_passes(claiming, owner)
-    await mark_hot(finding, claiming.database)
+    await mark(finding.marks, claiming.database)
     return _seconds_after(claiming, poll, found, seen)
 
 
@@ -118,7 +119,7 @@ async def claim_round(claiming: Claiming) -> int:
     claiming.bearings.full_look_at = -math.inf
     await look_everywhere(claiming.finding, claiming.bearings, claiming.database, claiming.scope)
     found = await _claim_in_passes(claiming, owner)
-    await mark_hot(claiming.finding, claiming.database)
+    await mark(claiming.finding.marks, claiming.database)
     return found
 
 
@@ -140,8 +141,7 @@ def _owner_that_may_claim(claiming: Claiming) -> Owner | None:
 def _wait_for_room(claiming: Claiming, poll: PollSettings) -> float:
     """Have the crew ring when a worker finds nothing more to take, or when half of what may wait has started."""
     claiming.crew.want(room_of(claiming).low)
-    restless = claiming.bearings.restless_seconds
-    return poll.max if restless is None else restless
+    return poll.max if (restless := claiming.bearings.restless_seconds) is None else restless
 
 
 def _seconds_after(claiming: Claiming, poll: PollSettings, found: int, seen: int) -> float:

@@ -1,8 +1,9 @@
 """Which lanes are believed to hold claimable jobs, and when to look again: one look serves many claims (I18, I19).
 
 Invariant: a lane leaves the belief when a claim brought less than was asked for, and comes back only by a look; every
-lane is looked at within one poll, however many there are and whatever was heard. Looks at all lanes take no more than a
-few percent of the time; a lane that somebody named is looked at by itself. Claiming is the claimer's.
+lane is looked at within one poll, however many there are and whatever was heard, and once the hot marks that were seen
+have run out. Looks at all lanes take no more than a few percent of the time; a lane that somebody named is looked at by
+itself. Claiming is the claimer's.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 
 from wakeful.core.settings import PollSettings
 from wakeful.errors import StoreUnavailable
+from wakeful.runtime.marks import Marks
 from wakeful.runtime.settling import FULL_LOOK_SECONDS, Bearings
 from wakeful.runtime.sharing import Scope
 from wakeful.store import jobs as store
@@ -24,7 +26,7 @@ from wakeful.store.jobs import Lane
 
 HOT_ROUND: Final = 20
 HOT_SECONDS: Final = 4.0
-HOT_MARK_SECONDS: Final = 0.5
+MARK_MARGIN: Final = 0.1
 HOT_POLL_SECONDS: Final = (0.02, 0.05)
 MOST_HOT: Final = 100
 MOST_FOREIGN: Final = 50_000
@@ -68,8 +70,9 @@ class Finding:
     """What the claimer believes, with when it looked and what that took; times are monotonic seconds.
 
     `hot`: lanes that are polled instead of notified about, and until when. `foreign`: lanes that are not ours to claim.
-    `busy`: lanes to be marked hot in the database. `due_at`: when the next poll is due. `job_types`: of the lanes that
-    were found. `new`: lanes that are to take part in the turns from now on.
+    `marks`: what the database says of that. `marked_until`: when the marks that were seen there, of anybody, run out.
+    `due_at`: when the next poll is due. `job_types`: of the lanes that were found. `new`: lanes that are to take part
+    in the turns from now on.
     """
 
     hints: Hints = field(default_factory=Hints)
@@ -78,14 +81,14 @@ class Finding:
     job_types: set[str] = field(default_factory=set)
     hot: dict[int, float] = field(default_factory=dict)
     foreign: set[int] = field(default_factory=set)
-    busy: dict[int, Lane] = field(default_factory=dict)
+    marks: Marks = field(default_factory=Marks)
+    marked_until: float = -math.inf
     quiet: float = 0.0
     due_at: float = 0.0
     looked_at: float = -math.inf
     look_seconds: float = 0.0
     last_look_seconds: float = 0.0
     hot_look_at: float = 0.0
-    marked_at: float = 0.0
 
     def forget(self) -> None:
         """Believe nothing: the next turn looks at everything."""
@@ -103,7 +106,7 @@ class Finding:
             self.lanes[lane.lane_id] = replace(lane, waiting=waited)
         if jobs >= HOT_ROUND and (lane.lane_id in self.hot or len(self.hot) < MOST_HOT):
             self.hot[lane.lane_id] = now + HOT_SECONDS
-            self.busy[lane.lane_id] = lane
+            self.marks.busy[lane.lane_id] = lane
 
     def is_hot(self, now: float) -> bool:
         """Whether some lane is polled."""
@@ -130,7 +133,11 @@ class Finding:
         if now >= self.looked_at + pause:
             return True
         nothing_left = not (self.lanes or self.hints.lanes) and now >= self.due_at
-        return (nothing_left or self.hints.everything) and self.may_look(now)
+        return (nothing_left or self.hints.everything or self._marks_ended(now)) and self.may_look(now)
+
+    def _marks_ended(self, now: float) -> bool:
+        """Whether the marks that the last look saw have run out: whoever made them may be gone."""
+        return self.looked_at < self.marked_until <= now
 
     def is_stale(self, now: float) -> bool:
         """Whether all lanes may be looked at, and the last such look is not of just now."""
@@ -145,6 +152,9 @@ class Finding:
         if (self.hints.everything or self.due_at == 0.0) and not self.may_look(now):
             # A look is owed, and may be made soon.
             seconds = min(seconds, self.looked_at + SHARE * self.look_seconds - now)
+        if self.marked_until > self.looked_at:
+            look_at = max(self.marked_until, self.looked_at + SHARE * self.look_seconds)
+            seconds = min(seconds, max(look_at - now, MARK_MARGIN))
         self.due_at = now + seconds
         return seconds
 
@@ -158,13 +168,14 @@ async def look_everywhere(finding: Finding, bearings: Bearings, database: Databa
     heard = finding.hints.take()
     finding.hints.everything = False
     try:
-        lanes = await store.look_at_lanes(
+        lanes, marked = await store.look_at_lanes(
             database, job_types=scope.job_types, queues=scope.queues, known=sorted(known.items())
         )
     except StoreUnavailable:
         finding.hints.put_back(heard)
         raise
     finding.looked_at = time.monotonic()
+    finding.marked_until = finding.looked_at + marked + MARK_MARGIN if marked > 0 else -math.inf
     took, before = finding.looked_at - began, finding.last_look_seconds
     # One that was held up, by a lock or by a machine that stood still, says nothing of what the next will take.
     finding.look_seconds, finding.last_look_seconds = min(took, before, LONGEST_LOOK_SECONDS), took
@@ -187,12 +198,14 @@ async def look_at_named(finding: Finding, bearings: Bearings, database: Database
     if not known:
         return
     try:
-        lanes = await store.look_at_lanes(
+        lanes, marked = await store.look_at_lanes(
             database, job_types=scope.job_types, queues=scope.queues, known=known, others=False
         )
     except StoreUnavailable:
         finding.hints.put_back(named)
         raise
+    if marked > 0:
+        finding.marked_until = max(finding.marked_until, time.monotonic() + marked + MARK_MARGIN)
     _believe(finding, bearings, lanes)
 
 
@@ -206,11 +219,3 @@ def _believe(finding: Finding, bearings: Bearings, lanes: Iterable[Lane]) -> Non
         finding.lanes[lane.lane_id] = lane
         finding.new.append(lane)
         finding.job_types.add(lane.job_type)
-
-
-async def mark_hot(finding: Finding, database: Database) -> None:
-    """Say which lanes are polled, so that producers need not notify; often enough that the mark never runs out."""
-    now = time.monotonic()
-    if finding.busy and now - finding.marked_at >= HOT_MARK_SECONDS:
-        busy, finding.busy, finding.marked_at = list(finding.busy.values()), {}, now
-        await store.mark_hot(database, busy)

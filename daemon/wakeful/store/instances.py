@@ -67,9 +67,11 @@ async def look_up_held(
     return holding, {row["n"] - 1 for row in rows if row["cancel_requested"]}
 
 
-async def drain(database: Database, owner: tuple[int, int], *, deadline: float | None = None) -> None:
-    """Say that this instance claims nothing any more."""
-    await database.fetch("drain_instance", *owner, deadline=deadline)
+async def drain(
+    database: Database, owner: tuple[int, int], *, hot: Sequence[int] = (), deadline: float | None = None
+) -> None:
+    """Say that this instance claims nothing any more, and does not poll the lanes that it has marked `hot`."""
+    await database.fetch("drain_instance", *owner, list(hot), deadline=deadline)
 
 
 async def retire(database: Database, owner: tuple[int, int]) -> bool:

@@ -113,7 +113,8 @@ async def find_lanes(
     database: Database, *, job_types: Sequence[str] | None, queues: Sequence[str] | None
 ) -> list[Lane]:
     """The lanes with something to claim; None for the types or queues means every one."""
-    return [one for one in await look_at_lanes(database, job_types=job_types, queues=queues) if one.served]
+    lanes, _ = await look_at_lanes(database, job_types=job_types, queues=queues)
+    return [one for one in lanes if one.served]
 
 
 async def look_at_lanes(
@@ -123,14 +124,15 @@ async def look_at_lanes(
     queues: Sequence[str] | None,
     known: Sequence[tuple[int, int]] = (),
     others: bool = True,
-) -> list[Lane]:
-    """The lanes with claimable jobs, also those that this instance does not serve.
+) -> tuple[list[Lane], float]:
+    """The lanes with claimable jobs, also those that this instance does not serve; and the seconds for which some lane,
+    with jobs or without, is still marked hot, 0 where none is.
 
     `known`: lane ids in order, each with the position after which to look there; `others`: look for more lanes, too.
     """
     lane_ids, positions = [one for one, _ in known], [after for _, after in known]
     rows = await database.fetch("find_lanes", job_types, queues, lane_ids, positions, others)
-    return [
+    lanes = [
         Lane(
             lane_id=row["lane_id"],
             pos=row["pos"],
@@ -143,7 +145,9 @@ async def look_at_lanes(
             served=row["served"],
         )
         for row in rows
+        if row["lane_id"] is not None
     ]
+    return lanes, rows[-1]["waiting_s"] if len(rows) > len(lanes) else 0.0
 
 
 async def claim(

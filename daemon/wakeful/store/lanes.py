@@ -6,6 +6,7 @@ Claiming from lanes is `store.jobs`'.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -31,6 +32,11 @@ async def fold_lanes(database: Database, limit: int) -> int:
 async def mark_unserved(database: Database) -> bool:
     """Note since when lanes with waiting jobs are not served; forget it where one is. False: every lane is."""
     return await database.fetchval("mark_unserved") is True
+
+
+async def cool_lanes(database: Database, lane_ids: Sequence[int]) -> None:
+    """Say that these lanes are not polled any more, and have others look at them."""
+    await database.fetch("cool_lanes", list(lane_ids))
 
 
 async def find_unserved(database: Database, grace: float) -> list[UnservedLane]:

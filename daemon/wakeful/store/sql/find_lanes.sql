@@ -1,6 +1,8 @@
 -- The lanes with something to claim, each by its first claimable job: one non-locking statement, never one a lane.
 -- In known lanes it looks behind their cursors only, and it looks for others only between them: what is dead at the head of
 -- a known lane is never read. "Nobody owns it" is written as in claim_jobs: no statistics make the planner sort a lane.
+-- A last row, with no lane, says for how long some lane that was looked at is still marked hot: nobody is notified about it, so
+-- whoever is idle looks again then. All lanes are walked through for that, far fewer pages than the look itself.
 -- $1 the job types that this instance serves (null: every type)   $2 its queues (null: every queue)
 -- $3 known lanes, in order   $4 the positions after which to look in them   $5 true: look for other lanes, too
 with recursive step (at, known, lane_id) as (
@@ -40,3 +42,15 @@ cross join lateral (
 ) as head
 where (select q.paused_at from wakeful.queue q where q.name = head.queue) is null
   and (select l.closed from wakeful.lane l where l.lane_id = p.lane_id) is not true
+union all
+select null, null, null, null, null, null, null, extract(epoch from max(m.hot_until) - clock_timestamp())::double precision, null
+from (
+    select l.hot_until
+    from wakeful.lane l
+    where $5::boolean and l.hot_until > clock_timestamp()
+    union all
+    select l.hot_until
+    from wakeful.lane l
+    where not $5::boolean and l.lane_id = any ($3::bigint[]) and l.hot_until > clock_timestamp()
+) as m
+having count(*) > 0
