@@ -115,3 +115,100 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         ),
     }
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """A fault that is no part of the soak, and the test that shows it."""
+
+    fault: str
+    happens: str
+    test: str
+
+
+ALONE = (
+    Alone(
+        fault="failover to a synchronous standby",
+        happens="daemons find the new server by themselves; nothing is lost or charged",
+        test="test_failovers.py::test_through_a_failover_to_a_synchronous_standby_nothing_is_lost_or_charged",
+    ),
+    Alone(
+        fault="failover to an asynchronous standby",
+        happens="what it has not heard is run again; nothing stays RUNNING",
+        test=(
+            "test_failovers.py::test_what_an_asynchronous_standby_has_not_heard_is_run_again_and_nothing_stays_running"
+        ),
+    ),
+    Alone(
+        fault="a dump restored elsewhere",
+        happens="nothing of the original's runs until `wakeful adopt`",
+        test=(
+            "test_failovers.py::test_a_copy_restored_from_a_dump_runs_nothing_of_the_originals_until_it_is_adopted"
+        ),
+    ),
+    Alone(
+        fault="an outage longer than every lease",
+        happens="an owner has time to beat again before it can be taken for dead",
+        test="test_reaper.py::test_after_an_outage_longer_than_the_lease_an_owner_has_time_to_beat",
+    ),
+    Alone(
+        fault="the clock of the server is set",
+        happens="nothing is taken from an owner that beats",
+        test="test_reaper.py::test_a_clock_step_of_the_server_takes_nothing_from_an_owner_that_beats",
+    ),
+    Alone(
+        fault="a daemon is paused between its claim and the reaper's pass",
+        happens="the late claim is taken back by a later pass",
+        test="test_reaper.py::test_a_claim_that_commits_after_the_pass_is_taken_back_by_a_later_one",
+    ),
+    Alone(
+        fault="the database is not there at the start",
+        happens="it is waited for, and `/readyz` says why",
+        test="test_life_of_a_daemon.py::test_a_database_that_is_not_there_yet_is_waited_for",
+    ),
+    Alone(
+        fault="SIGTERM while the database is away",
+        happens="a clean and quick exit",
+        test="test_life_of_a_daemon.py::test_a_stop_while_the_database_is_away_is_clean_and_quick",
+    ),
+    Alone(
+        fault="a pooler in transaction mode that breaks LISTEN",
+        happens="it is said, and polled instead",
+        test="test_listener.py::test_behind_a_pooler_that_breaks_listen_it_says_so",
+    ),
+    Alone(
+        fault="a handler that blocks the event loop",
+        happens="it is named, and loses no lease",
+        test="test_life_of_a_daemon.py::test_a_handler_that_blocks_the_loop_is_named_and_loses_no_lease",
+    ),
+    Alone(
+        fault="a handler that exits, stops the loop, cancels all, forks …",
+        happens="the daemon goes on",
+        test="test_handlers_that_harm.py::test_whatever_a_handler_does_to_the_process_the_daemon_goes_on",
+    ),
+    Alone(
+        fault="a handler that kills its process, again and again",
+        happens="it ends DEAD after three owners; its neighbours are charged nothing",
+        test="test_handlers_that_harm.py::test_a_handler_that_ends_the_process_costs_it_and_charges_no_neighbour",
+    ),
+    Alone(
+        fault="C code that holds the interpreter's lock",
+        happens='with `isolation = "process"` it stops neither heartbeat nor other jobs',
+        test="test_contract_isolation.py::test_a_held_interpreter_stops_neither_the_heartbeat_nor_other_jobs",
+    ),
+    Alone(
+        fault="a session whose last words come before its end",
+        happens="the listener listens again",
+        test="test_last_words.py::test_a_listener_that_was_told_of_its_end_before_the_end_came_listens_again",
+    ),
+    Alone(
+        fault="requeues by several hands while daemons are killed",
+        happens="each runs once a requeue",
+        test="test_replays.py::test_each_runs_once_whatever_is_killed_and_however_often_it_is_asked_for",
+    ),
+    Alone(
+        fault="a log that nobody reads",
+        happens="jobs and the stop go on",
+        test="test_stops_in_trouble.py::test_a_log_that_nobody_reads_stops_neither_jobs_nor_the_stop",
+    ),
+)

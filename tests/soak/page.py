@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from soak.figures import kept
-from soak.matrix import ROWS
+from soak.matrix import ALONE, ROWS
 from soak.running import KINDS
 
 TOP = Path(__file__).resolve().parents[2]
@@ -38,6 +38,12 @@ def _matrix(figures: Mapping[str, Any]) -> Iterator[str]:
         test = f"`{row.test}`" if row.test else ""
         measured = _measured(seen) if seen else "not in this run"
         yield f"| {KINDS[kind].what} | {row.happens} | {row.bound} | {measured} | {test} |"
+
+
+def _alone(_: Mapping[str, Any]) -> Iterator[str]:
+    yield "| fault | what happens | shown by |"
+    yield "| --- | --- | --- |"
+    yield from (f"| {one.fault} | {one.happens} | `{one.test}` |" for one in ALONE)
 
 
 def _measured(seen: Mapping[str, float]) -> str:
@@ -89,6 +95,7 @@ def _number(value: float) -> str:
 
 _BLOCKS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
     "matrix": _matrix,
+    "alone": _alone,
     "short": _in_short,
     "run": _run,
     "invariants": _invariants,

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+START_SECONDS = 20.0  # a process on a machine that is busy with others
 ANY = "server"  # a fault of the server's, not of one daemon
 
 
@@ -55,6 +56,11 @@ class Plan:
     daemons: int = 3
     isolated: bool = False
     kinds: tuple[str, ...] = ()  # of faults; none named: all
+
+    @property
+    def whole(self) -> float:
+        """By when every daemon is live again after a fault, also one that has to be started for it."""
+        return self.bound + self.timing.lease + START_SECONDS
 
     @property
     def slots(self) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ class Course:
         """Wait for throughput and for every daemon, at most until the bounds, and rest; gives the seconds of both."""
         plan = self.stage.plan
         back, whole = None, None
-        give_up = ended + plan.bound + plan.timing.lease + WINDOW_SECONDS + STEP_SECONDS
+        give_up = ended + plan.whole + WINDOW_SECONDS + STEP_SECONDS
         while (back is None or whole is None) and time.monotonic() < give_up:
             await anyio.sleep(STEP_SECONDS)
             back = self._back(ended) if back is None else back
