@@ -189,6 +189,19 @@ async def test_without_a_beat_for_80_percent_of_its_lease_an_attempt_is_fenced()
         assert o.recorder.of(LEASE_FENCED)[0]["stage"] == "running"
 
 
+@pytest.mark.case("I1")
+async def test_an_attempt_that_only_the_database_silences_is_handed_back_and_counts_as_no_lost_owner() -> (
+    None
+):
+    async with office() as o:
+        attempt = o.begin(deadline=3600.0)
+        o.lease.sending()
+        o.lease._sent = suspended_clock() - 0.81 * 30
+        o.look()
+        assert isinstance(attempt.control.reason, JobInterrupted)
+        assert not attempt.fenced
+
+
 async def test_the_fence_goes_by_the_lease_of_each_type() -> None:
     async with office() as o:
         short, long = o.begin(deadline=3600.0), o.begin(deadline=3600.0)

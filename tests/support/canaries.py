@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -34,6 +35,8 @@ QUICK: Mapping[str, object] = MappingProxyType(
 # A daemon that has nothing but notifications: who waits for a poll fails.
 DEAF_WITHOUT_NOTIFY: Mapping[str, object] = MappingProxyType({"poll.min": "60s", "poll.max": "60s"})
 PATIENCE_SECONDS = 45.0
+# `FAULTS=long make test ARGS=tests/faults`: more rounds and longer outages, for minutes.
+LONG = os.environ.get("FAULTS") == "long"
 
 
 Connect = Callable[[str], Awaitable[Connection]]

@@ -195,9 +195,17 @@ def _look_at_limits(attempt: Attempt, overseeing: Overseeing, *, at: float, sile
     if at >= attempt.deadline:
         ask(attempt, _too_late(attempt))
     elif silent >= INTERRUPT_AT * attempt.holding.lease:
-        attempt.fenced = True
         _tell(overseeing.telemetry, LEASE_FENCED, attempt, stage="running", silent_seconds=round(silent, 1))
-        ask(attempt, LeaseLost(f"no heartbeat got through for {silent:.0f} s"))
+        ask(attempt, _fence(attempt, overseeing.lease, silent))
+
+
+def _fence(attempt: Attempt, lease: Lease, silent: float) -> StopReason:
+    """The database's trouble is handed back like a drain; our own stall may be the job's doing, and counts as lost."""
+    said = f"no heartbeat got through for {silent:.0f} s"
+    if lease.unanswered:
+        return JobInterrupted(f"{said}: the database was away")
+    attempt.fenced = True
+    return LeaseLost(said)
 
 
 def _look_at_wait(attempt: Attempt, at: float) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
@@ -28,6 +29,7 @@ from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import BEAT_FAILED, BEAT_RESTORED
 
 JOIN_SECONDS: Final = 3.0
+REMINDER_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ class Heart:
         # Posted in the context of whoever makes the thread, the daemon: only so may it cancel what a handler waits for.
         context = copy_context()
         self._beating = replace(beating, post=lambda pulse: context.run(beating.post, pulse))
-        self._silent_told = False
+        self._told_at: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: anyio.Event | None = None
         self._ready = threading.Event()
@@ -107,13 +109,18 @@ class Heart:
         try:
             alive = await beat_once(beating, database, owner)
         except (StoreError, SchemaMismatch) as error:
-            self._silent_told = True
-            silent = round(beating.lease.silent(), 1)
-            beating.telemetry.emit(BEAT_FAILED, error=str(error), silent_seconds=silent)
+            self._tell_failed(error)
             return
-        if alive and self._silent_told:
-            self._silent_told = False
+        if alive and self._told_at is not None:
+            self._told_at = None
             beating.telemetry.emit(BEAT_RESTORED, silent_seconds=round(silent, 1))
+
+    def _tell_failed(self, error: StoreError | SchemaMismatch) -> None:
+        """At first, and once a minute, however often it tries (F80)."""
+        now, silent = time.monotonic(), round(self._beating.lease.silent(), 1)
+        if self._told_at is None or now - self._told_at >= REMINDER_SECONDS:
+            self._told_at = now
+            self._beating.telemetry.emit(BEAT_FAILED, error=str(error), silent_seconds=silent)
 
 
 async def beat_once(beating: Beating, database: Database, owner: Owner) -> bool:

@@ -55,20 +55,31 @@ class Lease:
         self._lock = Lock()
         self._owner: Owner | None = None
         self._sent = suspended_clock()
+        self._unanswered = False
 
     @property
     def owner(self) -> Owner | None:
         """Who we are now; None before the registration, and between being deposed and the next one."""
         return self._owner
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether the last beat was sent and has had no answer: the database, or the way there, is in trouble."""
+        return self._unanswered
+
+    def sending(self) -> None:
+        """A beat is about to be sent."""
+        self._unanswered = True
+
     def registered(self, owner: Owner, *, sent: float) -> None:
         """A row for us was committed; `sent` is when the statement was sent."""
         with self._lock:
-            self._owner, self._sent = owner, sent
+            self._owner, self._sent, self._unanswered = owner, sent, False
 
     def beaten(self, owner: Owner, *, sent: float) -> None:
         """A beat of `owner` got through; `sent` is when it was sent."""
         with self._lock:
+            self._unanswered = False
             if self._owner == owner:
                 self._sent = max(self._sent, sent)
 

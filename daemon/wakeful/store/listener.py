@@ -34,8 +34,9 @@ from wakeful.telemetry.events import (
 )
 
 CHANNEL: Final = "wakeful"
-ECHO_SECONDS: Final = 10.0
-ECHO_TIMEOUT_SECONDS: Final = 5.0
+# A connection that is only half there is found, and another one listens, within ten seconds.
+ECHO_SECONDS: Final = 5.0
+ECHO_TIMEOUT_SECONDS: Final = 3.0
 FIRST_PAUSE_SECONDS: Final = 0.25
 LONGEST_PAUSE_SECONDS: Final = 5.0
 FIRST_DEGRADED_PAUSE_SECONDS: Final = 10.0
