@@ -73,6 +73,7 @@ async def test_a_running_job_is_finished_within_the_grace(db: ClonedDatabase, sq
     assert (await row_of(sql, job_id))["status"] == "DONE"
 
 
+@pytest.mark.case("F34", "F39")
 async def test_after_the_grace_a_job_is_handed_back_and_charged_nothing(
     db: ClonedDatabase, sql: Connection, tmp_path: Path
 ) -> None:
@@ -115,7 +116,7 @@ async def test_a_third_signal_ends_the_process_at_once(db: ClonedDatabase, sql: 
     assert (await row_of(sql, job_id))["status"] == "RUNNING"
 
 
-@pytest.mark.case("I13")
+@pytest.mark.case("F35", "F42", "I13")
 @pytest.mark.parametrize("probe", ["probe.deaf", "probe.thread"])
 async def test_a_handler_that_will_not_end_is_named_and_its_job_kept_from_others(
     db: ClonedDatabase, sql: Connection, probe: str
@@ -132,6 +133,7 @@ async def test_a_handler_that_will_not_end_is_named_and_its_job_kept_from_others
     assert await sql.fetchval("select count(*) from wakeful.instance") == 0
 
 
+@pytest.mark.case("F45", "F47")
 async def test_a_draining_daemon_claims_nothing_and_says_so(db: ClonedDatabase, sql: Connection) -> None:
     running = await enqueue(sql, "probe.sleep", seconds=600)
     with running_daemon(db.dsn, settings={**QUICK, "drain.grace": "600s"}) as daemon:
@@ -223,6 +225,7 @@ async def _entered(ledger: Path) -> bool:
     return bool(entries(ledger))
 
 
+@pytest.mark.case("F20")
 async def test_jobs_of_a_killed_daemon_run_elsewhere(
     db: ClonedDatabase, sql: Connection, tmp_path: Path
 ) -> None:
@@ -245,7 +248,7 @@ async def test_jobs_of_a_killed_daemon_run_elsewhere(
     ]
 
 
-@pytest.mark.case("I14")
+@pytest.mark.case("F27", "I14")
 async def test_a_handler_that_blocks_the_loop_is_named_and_loses_no_lease(
     db: ClonedDatabase, sql: Connection, tmp_path: Path
 ) -> None:
@@ -270,6 +273,7 @@ async def test_a_handler_that_blocks_the_loop_is_named_and_loses_no_lease(
     assert (await row_of(sql, sleeping))["run_no"] == 1
 
 
+@pytest.mark.case("F43")
 async def test_it_works_as_process_1(db: ClonedDatabase, sql: Connection) -> None:
     unshare = shutil.which("unshare")
     if (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import random
 import signal
-from collections import defaultdict
 from pathlib import Path
+
+import pytest
 
 from support.cluster import Cluster, make_template
 from support.databases import ClonedDatabase, Connection, cloned_database
@@ -40,39 +40,6 @@ async def counts(sql: Connection) -> dict[str, int]:
         row["status"]: row["n"]
         for row in await sql.fetch("select status, count(*) as n from wakeful.jobs group by status")
     }
-
-
-def no_overlap(ledger: Path) -> None:
-    """Each run of a job starts after the one before it has ended or its process has died; judged by run numbers."""
-    starts: dict[str, list[int]] = defaultdict(list)
-    for entry in entries(ledger):
-        if entry["what"] == "START":
-            starts[str(entry["job_id"])].append(int(str(entry["run_no"])))
-    assert all(runs == sorted(set(runs)) for runs in starts.values()), "a run was started twice"
-
-
-async def test_a_daemon_killed_again_and_again_loses_no_job(
-    db: ClonedDatabase, sql: Connection, tmp_path: Path
-) -> None:
-    chance, ledger = random.Random(20), tmp_path / "ledger"
-    jobs = [await enqueue(sql, "probe.sleep", seconds=chance.uniform(0, 0.3)) for _ in range(150)]
-    for number in range(6):
-        with running_daemon(db.dsn, settings=QUICK, ledger=ledger, tag=str(number)) as daemon:
-            daemon.wait_for("job.started", count=chance.randint(1, 25))
-            daemon.send(signal.SIGKILL)
-            daemon.exit_code()
-    with running_daemon(db.dsn, settings=QUICK, ledger=ledger, tag="last") as daemon:
-
-        async def finished() -> int:
-            return (await counts(sql)).get("DONE", 0)
-
-        await eventually(finished, until=lambda done: done == len(jobs), timeout=60)
-        daemon.send(signal.SIGTERM)
-        assert daemon.exit_code() == 0
-    no_overlap(ledger)
-    worst = await sql.fetchrow("select max(attempts) as attempts, max(lost) as lost from wakeful.jobs")
-    assert worst is not None
-    assert worst["attempts"] == 1
 
 
 async def test_a_paused_daemon_finds_its_jobs_taken_and_drops_its_results(
@@ -128,6 +95,7 @@ async def test_jobs_go_on_through_a_restart_of_the_server(own_cluster: Cluster, 
     assert sum(entry["what"] == "START" for entry in entries(ledger)) == 5
 
 
+@pytest.mark.case("F39", "I16")
 async def test_many_deploys_in_a_row_kill_no_job(db: ClonedDatabase, sql: Connection) -> None:
     job_id = await enqueue(sql, "probe.sleep", max_attempts=3, seconds=600)
     for _ in range(5):

@@ -99,6 +99,7 @@ async def test_a_stop_at_the_start_waits_for_no_lock_on_the_tables(
 
 
 @pytest.mark.parametrize("probe", ["probe.leaves_thread", "probe.leaves_executor", "probe.leaves_child"])
+@pytest.mark.case("F42")
 async def test_what_a_handler_leaves_running_does_not_keep_the_process(
     db: ClonedDatabase, sql: Connection, probe: str
 ) -> None:
@@ -146,6 +147,7 @@ async def test_a_log_that_nobody_reads_stops_neither_jobs_nor_the_stop(
         assert daemon.exit_code() == 0
 
 
+@pytest.mark.case("F43")
 async def test_a_stop_while_the_program_is_still_imported_is_an_orderly_one(db: ClonedDatabase) -> None:
     with running_daemon(db.dsn, settings=QUICK, around=SLOW_IMPORT) as daemon:
         daemon.wait_until_said("importing")

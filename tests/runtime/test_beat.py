@@ -89,6 +89,7 @@ async def test_it_beats_again_and_again_until_it_is_stopped(db: ClonedDatabase, 
     assert "wakeful-beat" not in [thread.name for thread in threading.enumerate()]
 
 
+@pytest.mark.case("F27")
 async def test_a_handler_that_blocks_the_loop_stops_no_beat(db: ClonedDatabase, sql: Connection) -> None:
     async with chest(db) as c:
         c.heart.start()
@@ -163,6 +164,7 @@ async def test_an_instance_that_was_taken_for_dead_is_told_and_does_not_beat_as_
     assert await beats(sql) == 0
 
 
+@pytest.mark.case("F28")
 async def test_a_draining_instance_beats_on(db: ClonedDatabase, sql: Connection) -> None:
     async with chest(db) as c:
         await sql.execute("update wakeful.instance set state = 'draining'")

@@ -32,6 +32,7 @@ async def test_a_waiting_job_is_cancelled_at_once_and_never_runs(db: ClonedDatab
     assert await status_of(sql, job_id) == "CANCELLED"
 
 
+@pytest.mark.case("F34", "F38")
 async def test_a_running_job_is_told_by_the_next_beat_and_its_handler_knows_why(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -96,6 +97,7 @@ async def test_a_job_that_returns_in_spite_of_it_is_done(db: ClonedDatabase, sql
 
 
 @pytest.mark.parametrize("exit_by", ["fail", "snooze", "fail later", "reap"])
+@pytest.mark.case("F38")
 async def test_a_cancellation_that_has_not_arrived_is_honoured_by_whatever_ends_the_attempt(
     db: ClonedDatabase, sql: Connection, exit_by: str
 ) -> None:
@@ -126,6 +128,7 @@ async def test_a_cancellation_that_has_not_arrived_is_honoured_by_whatever_ends_
     assert await sql.fetchval("select count(*) from wakeful.alert_outbox") == 0
 
 
+@pytest.mark.case("F38")
 async def test_a_job_cancelled_between_claim_and_start_is_told_at_the_first_beat_after_it(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -151,6 +154,7 @@ async def test_a_job_cancelled_between_claim_and_start_is_told_at_the_first_beat
     assert await status_of(sql, job_id) == "CANCELLED"
 
 
+@pytest.mark.case("F38")
 async def test_any_number_of_cancellations_at_any_moment_leave_each_job_done_or_cancelled_for_good(
     db: ClonedDatabase, sql: Connection
 ) -> None:

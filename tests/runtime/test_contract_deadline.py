@@ -90,6 +90,7 @@ async def test_a_handler_that_hangs_is_cancelled_at_its_deadline_and_the_worker_
     assert row["errors"][0]["type"] == "JobDeadlineExceeded"
 
 
+@pytest.mark.case("F37")
 async def test_the_deadline_is_the_jobs_own_where_it_was_given_one(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -143,6 +144,7 @@ async def test_the_time_that_is_left_is_known_to_the_handler(db: ClonedDatabase,
     assert 90 < (await job_row(sql, job_id))["result"] <= 100
 
 
+@pytest.mark.case("F37")
 async def test_the_wait_for_a_worker_does_not_count(db: ClonedDatabase, sql: Connection) -> None:
     """Claimed and waiting is not running: the deadline starts with the handler."""
     registry = Registry()
@@ -272,6 +274,7 @@ async def test_a_deaf_handler_that_ends_within_its_grace_has_failed_then_and_not
 
 
 @pytest.mark.parametrize("kind", ["async", "thread"])
+@pytest.mark.case("F35")
 async def test_only_so_many_workers_are_replaced(db: ClonedDatabase, sql: Connection, kind: str) -> None:
     released, release = anyio.Event(), threading.Event()
     registry = Registry()

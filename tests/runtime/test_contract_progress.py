@@ -76,6 +76,7 @@ async def test_a_plain_function_reports_its_steps_just_so(db: ClonedDatabase, sq
     assert (found["publish"]["status"], found["publish"]["error"]) == ("failed", "ValueError: no room")
 
 
+@pytest.mark.case("F33")
 async def test_each_claim_starts_anew_and_a_former_handler_is_refused(
     db: ClonedDatabase, sql: Connection
 ) -> None:

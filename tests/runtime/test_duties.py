@@ -74,7 +74,7 @@ async def test_while_one_takes_it_another_neither_waits_nor_takes_it(
         assert not await upkeep.take_duty(database, "prune", 60.0)
 
 
-@pytest.mark.case("I22")
+@pytest.mark.case("F29", "I22")
 async def test_a_clock_that_was_set_back_stalls_no_duty(sql: Connection, database: Database) -> None:
     assert await upkeep.take_duty(database, "prune", 60.0)
     # Two hours later by the old clock, which was two hours fast.

@@ -37,6 +37,7 @@ async def all_ended(sql: Connection, *, timeout: float = 60.0) -> None:
     await eventually(lambda: sql.fetchval(open_jobs), until=lambda count: count == 0, timeout=timeout)
 
 
+@pytest.mark.case("F93")
 async def test_five_hundred_jobs_in_sixteen_slots_leave_nothing_in_each_others_context_or_lines(
     db: ClonedDatabase, sql: Connection
 ) -> None:

@@ -58,6 +58,7 @@ async def reports(sql: Connection) -> tuple[int, int]:
     return counts["progress"], counts["logs"]
 
 
+@pytest.mark.case("F94")
 async def test_dead_letters_go_at_their_age_with_their_reports(
     sql: Connection, database: Database, said: Heard
 ) -> None:
@@ -79,6 +80,7 @@ async def test_dead_letters_go_at_their_age_with_their_reports(
 
 
 @pytest.mark.parametrize("state", ["READY", "SCHEDULED", "RUNNING", "DONE", "CANCELLED", "DEAD"])
+@pytest.mark.case("F94")
 async def test_a_job_that_is_still_somewhere_keeps_its_reports(
     sql: Connection, database: Database, state: State
 ) -> None:
@@ -261,6 +263,7 @@ async def test_the_audit_is_kept_for_a_year(sql: Connection, database: Database)
     assert await sql.fetchval("select wakeful.expire_audit(interval '0', 100)") == 0
 
 
+@pytest.mark.case("F94")
 async def test_a_great_many_go_in_batches(sql: Connection, database: Database, said: Heard) -> None:
     job_id = await job_in(sql, "DEAD")
     await age(sql, "dead", "finished_at", 100)

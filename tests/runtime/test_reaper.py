@@ -189,6 +189,7 @@ async def test_a_clock_step_of_the_server_takes_nothing_from_an_owner_that_beats
     assert await owner.finish(job)
 
 
+@pytest.mark.case("F29")
 async def test_a_clock_that_was_set_back_does_not_keep_a_dead_owner_alive(
     sql: Connection, database: Database
 ) -> None:
@@ -371,6 +372,7 @@ async def test_another_incarnation_under_the_same_id_is_not_deposed(
 # F25: what reaps can't get stuck.
 
 
+@pytest.mark.case("F25")
 async def test_jobs_of_an_owner_without_a_row_are_taken_back(sql: Connection, database: Database) -> None:
     owner = await register(database)
     job = await one_job(sql, owner)
@@ -409,6 +411,7 @@ async def test_a_dedupe_key_that_somebody_has_locked_is_not_waited_for(
     assert len(await reap_once(database)) == 1
 
 
+@pytest.mark.case("F25")
 async def test_two_reapers_take_a_great_many_jobs_back_once_each(
     db: ClonedDatabase, sql: Connection, database: Database
 ) -> None:
@@ -479,6 +482,7 @@ async def test_while_one_reaper_makes_the_pass_another_leaves_it_to_it(
     assert await sql.fetchval("select count(*) from wakeful.instance") == 0
 
 
+@pytest.mark.case("F25")
 async def test_a_reaper_that_dies_in_its_pass_leaves_it_to_another(
     sql: Connection, database: Database
 ) -> None:
@@ -613,6 +617,7 @@ async def test_a_job_lost_twice_waits_in_the_suspect_twin_of_its_lane(
     assert [lane.suspect for lane in found] == [True]
 
 
+@pytest.mark.case("F38")
 async def test_a_job_that_was_to_be_cancelled_is_cancelled_when_its_owner_dies(
     sql: Connection, database: Database
 ) -> None:

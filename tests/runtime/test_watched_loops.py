@@ -63,6 +63,7 @@ async def daemon(db: ClonedDatabase, health: Health) -> AsyncIterator[None]:
         shutdown.request()
 
 
+@pytest.mark.case("F88")
 async def test_every_loop_of_a_daemon_that_serves_is_watched_and_none_after_its_end(
     db: ClonedDatabase,
 ) -> None:

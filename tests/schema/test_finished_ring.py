@@ -14,6 +14,7 @@ from support.refusals import refused
 WEEK = timedelta(days=7)
 
 
+@pytest.mark.case("F94")
 async def test_slots_that_are_past_the_history_are_emptied_and_the_others_are_not(sql: Connection) -> None:
     await fill(sql, {-15: "7 days 12 hours", -14: "7 days 1 hour", -12: "6 days", 0: "1 hour"})
 
@@ -40,7 +41,7 @@ async def test_the_slot_that_is_being_written_is_never_emptied(sql: Connection) 
     assert await sql.fetchval("select count(*) from wakeful.finished") == 1
 
 
-@pytest.mark.case("I17")
+@pytest.mark.case("F94", "I17")
 async def test_a_slot_that_somebody_reads_is_left_and_the_others_go_on(
     db: ClonedDatabase, sql: Connection
 ) -> None:

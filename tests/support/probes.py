@@ -51,13 +51,18 @@ async def ok(job: JobContext) -> object:
 @registry.job("probe.sleep")
 async def sleep(job: JobContext) -> object:
     note(job, "START")
+    await _rest(job)
+    note(job, "END")
+    return None
+
+
+async def _rest(job: JobContext) -> None:
+    """Sleep for the payload's seconds, and note where that was cut short."""
     try:
         await asyncio.sleep(float(str(job.payload["seconds"])))
     except asyncio.CancelledError:
         note(job, "CANCELLED")
         raise
-    note(job, "END")
-    return None
 
 
 @registry.job("probe.once_long")
@@ -65,9 +70,25 @@ async def once_long(job: JobContext) -> object:
     """Take long in the first run, and no time in the others."""
     note(job, "START")
     if job.run_no == 1:
-        await asyncio.sleep(float(str(job.payload["seconds"])))
+        await _rest(job)
     note(job, "END")
     return None
+
+
+@registry.job("probe.long_until")
+async def long_until(job: JobContext) -> object:
+    """Take long before the run that the payload names."""
+    note(job, "START")
+    if job.run_no < int(str(job.payload["run"])):
+        await _rest(job)
+    note(job, "END")
+    return None
+
+
+@registry.job("probe.deaf_once")
+async def deaf_once(job: JobContext) -> object:
+    """Swallow every cancellation in the first run, and take no time in the others."""
+    return await deaf(job) if job.run_no == 1 else await ok(job)
 
 
 @registry.job("probe.block")

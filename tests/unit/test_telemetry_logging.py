@@ -186,6 +186,7 @@ def test_no_secret_is_written_wherever_it_stands(form: LogFormat, configured: Co
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.case("F93")
 def test_no_text_forges_a_line_or_moves_the_cursor(form: LogFormat, configured: Configured) -> None:
     log, telemetry = configured(form), _telemetry()
 

@@ -111,6 +111,7 @@ def test_values_beyond_the_cap_are_other_summed_or_the_highest_of_them() -> None
     assert 'wakeful_queue_oldest_due_seconds{queue="other"} 69' in text
 
 
+@pytest.mark.case("F89")
 def test_its_size_is_bounded_whatever_the_labels_are() -> None:
     telemetry, metrics = _telemetry()
     for number in range(20_000):
@@ -127,6 +128,7 @@ def test_its_size_is_bounded_whatever_the_labels_are() -> None:
     assert _total(after, "wakeful_jobs_finished_total") == 25_000
 
 
+@pytest.mark.case("F89")
 def test_combinations_of_labels_are_bounded_too() -> None:
     telemetry, metrics = _telemetry()
     for queue in range(40):

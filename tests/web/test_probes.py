@@ -45,6 +45,7 @@ async def test_a_process_that_serves_is_ready_unless_there_is_a_reason() -> None
 
 
 @pytest.mark.parametrize("phase", ["quiesce", "drain", "interrupt", "flush", "close"])
+@pytest.mark.case("F45")
 async def test_through_a_whole_stop_it_is_alive_not_ready_and_measured(phase: Phase) -> None:
     async with serving() as served:
         served.health.enter("serve")
@@ -60,6 +61,7 @@ async def test_through_a_whole_stop_it_is_alive_not_ready_and_measured(phase: Ph
     assert "wakeful_ready 0" in metrics[1]
 
 
+@pytest.mark.case("F88")
 async def test_a_wedged_loop_is_death_and_an_outage_is_not() -> None:
     """F88: the claim loop no longer turns; the database is gone."""
     async with serving() as served:
@@ -122,6 +124,7 @@ async def test_answers_are_neither_kept_nor_guessed_at() -> None:
     assert headers["Server"] == "wakeful"
 
 
+@pytest.mark.case("F91")
 async def test_only_reading_is_possible() -> None:
     async with serving() as served:
         url = f"http://127.0.0.1:{served.port}"

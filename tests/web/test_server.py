@@ -83,6 +83,7 @@ def test_the_address_can_be_opened(host: str, url: str) -> None:
     assert url_of(host, 80) == url
 
 
+@pytest.mark.case("F44")
 async def test_no_client_delays_its_end() -> None:
     """F44: idle connections, streams, half a request, half a body, and a handler that does not end."""
     async with serving(routes=[web.get("/stream", _stream), web.get("/hang", _hang)]) as served:
@@ -108,6 +109,7 @@ async def test_no_client_delays_its_end() -> None:
         await stream.aclose()
 
 
+@pytest.mark.case("F44")
 async def test_streams_end_with_the_stop_and_the_server_goes_on() -> None:
     async with serving(routes=[web.get("/stream", _stream)]) as served:
         async with served.client.get(f"http://127.0.0.1:{served.port}/stream") as response:
