@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Final
 
@@ -32,11 +32,12 @@ from wakeful.outbox.rules.evaluating import Evaluating
 from wakeful.outbox.sinks import build_sinks
 from wakeful.outbox.sinks.protocol import Sink
 from wakeful.runtime.attempts import Attempts
+from wakeful.runtime.bells import Bells
 from wakeful.runtime.claimer import Claiming
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.duties import Duty, fold_duty, job_types_duty
-from wakeful.runtime.finding import Finding, Hints
+from wakeful.runtime.finding import Finding
 from wakeful.runtime.finisher import Finisher
 from wakeful.runtime.flush import Flushing
 from wakeful.runtime.gate import Gate
@@ -54,7 +55,6 @@ from wakeful.runtime.watch import ServerClock
 from wakeful.runtime.watchdog import Watchdog
 from wakeful.store.database import Database
 from wakeful.store.instances import Registration
-from wakeful.store.upkeep import Rescued
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.health import Health
 from wakeful.telemetry.metrics import Metrics
@@ -69,40 +69,6 @@ class Observed:
     telemetry: Telemetry
     health: Health
     metrics: Metrics
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bells:
-    """Who wakes whom: claimer (work, room), promoter (a nearer due time), dispatcher (a death, an alert)."""
-
-    claimer: Wakeup
-    promoter: Alarm
-    dispatcher: Wakeup
-    hints: Hints = field(default_factory=Hints)
-
-    def on_notify(self, lane_id: int | None) -> None:
-        """A notification is a hint: look at the lane that it names, or at everything."""
-        self.hints.hear(lane_id)
-        self.claimer.ring()
-        if lane_id is None:  # one that names a lane is about jobs that are due
-            self.promoter.ring()
-
-    def on_ready(self) -> None:
-        """Jobs have become claimable, in whatever lanes."""
-        self.hints.hear(None)
-        self.claimer.ring()
-
-    def on_rescued(self, rescued: Sequence[Rescued]) -> None:
-        """Jobs were taken back from an owner: those that may run again are to be claimed, deaths to be told."""
-        if rescued:
-            self.on_ready()
-        if any(one.status == "DEAD" for one in rescued):
-            self.dispatcher.ring()
-
-    def on_unserved(self) -> None:
-        """Jobs that nobody serves have failed: there may be alerts to send, and retries to wait for."""
-        self.dispatcher.ring()
-        self.promoter.ring()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +94,12 @@ class Parts:
     duties: tuple[Duty, ...]
     clock: ServerClock
     sinks: tuple[Sink, ...]
-    policy: Policy
+
+    @property
+    def policy(self) -> Policy:
+        """What decides who hears of an alert, and when."""
+        settings = self.settings
+        return Policy(alerts=settings.alerts, routes=settings.routes, rules=settings.rules)
 
 
 def compose(
@@ -181,7 +152,6 @@ def compose(
         duties=duties_of(settings, upkeep, clock, bells),
         clock=clock,
         sinks=tuple(build_sinks(settings.sinks, telemetry)),
-        policy=policy_of(settings),
     )
 
 
@@ -273,11 +243,6 @@ def rules_duty(settings: Settings, database: Database, bells: Bells) -> Duty:
         bells.dispatcher.ring()
 
     return Duty(name="alert_rules", interval=RULES_SECONDS, perform=perform)
-
-
-def policy_of(settings: Settings) -> Policy:
-    """What decides who hears of an alert, and when."""
-    return Policy(alerts=settings.alerts, routes=settings.routes, rules=settings.rules)
 
 
 def scope_of(settings: Settings, registry: Registry) -> Scope:

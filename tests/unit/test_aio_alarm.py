@@ -9,7 +9,7 @@ import pytest
 
 from wakeful.aio.alarm import Alarm
 from wakeful.aio.wakeup import Wakeup
-from wakeful.composition import Bells
+from wakeful.runtime.bells import Bells
 
 
 async def woken_by(alarm: Alarm, act: Callable[[], None], *, seconds: float) -> bool:

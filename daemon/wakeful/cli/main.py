@@ -16,7 +16,19 @@ from typing import Final
 
 from wakeful.aio.shutdown import release_signals
 from wakeful.cli import exits
-from wakeful.cli.commands import adopt, bench, config, demo, enqueue, jobs, migrate, queues, run, version
+from wakeful.cli.commands import (
+    adopt,
+    alerts,
+    bench,
+    config,
+    demo,
+    enqueue,
+    jobs,
+    migrate,
+    queues,
+    run,
+    version,
+)
 from wakeful.cli.exits import CommandFailed
 from wakeful.cli.options import add_shared_options
 from wakeful.cli.terminal import block, say, visible
@@ -24,7 +36,7 @@ from wakeful.errors import ConfigError, OptionRefused, SchemaMismatch, StoreUnav
 from wakeful.telemetry.redaction import Redactor
 
 # In the order of the help.
-COMMANDS: Final = (run, demo, bench, migrate, adopt, enqueue, jobs, queues, config, version)
+COMMANDS: Final = (run, demo, bench, migrate, adopt, enqueue, jobs, queues, alerts, config, version)
 
 # They watch the stop signals, which are held until then.
 HOLDING: Final = (run.run, demo.run, bench.run)

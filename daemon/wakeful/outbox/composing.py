@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from wakeful.errors import DataRefused, StoreBusy
-from wakeful.outbox.message import Composer, Entry, entries_of
+from wakeful.outbox.message import DIGEST, Composer, Entry, entries_of
 from wakeful.outbox.policy import Brake, Decision, Gather, Hold, Policy, Say, Wait, decide, rank
 from wakeful.store import alerts
-from wakeful.store.alerts import Looked, Making, Message, Notice, SinkState
+from wakeful.store.alerts import Looked, Making, Message, Notice, SinkState, Stale
 from wakeful.store.database import Database
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import ALERT_UNTOLD, OUTBOX_MERGED
@@ -54,21 +54,24 @@ class Composing:
             async with alerts.making(self.database) as making:
                 states = await making.lock_sinks(self.sinks)
                 stale = await making.take_stale(list(states), self.policy.alerts.stale, STALE_BATCH)
-                merged = 0
-                for sink in states:
-                    old = [one for one in stale if one.sink == sink]
-                    if len(old) > 1:
-                        entries, more = entries_of(one.body for one in old)
-                        title = f"{len(entries) + more} alerts waited while this could not be delivered"
-                        now = max(state.now for state in states.values())
-                        body = self._composer().digest(entries, sink=sink, title=title, now=now, more=more)
-                        await making.merge([one.delivery_id for one in old])
-                        await making.open([Message(alert_id=None, sink=sink, kind="alert.digest", body=body)])
-                        self.telemetry.emit(OUTBOX_MERGED, sink=sink, messages=len(old))
-                        merged += len(old)
-                return merged
+                merged = [
+                    await self._merge(making, sink, state.now, [one for one in stale if one.sink == sink])
+                    for sink, state in states.items()
+                ]
         except StoreBusy:
             return 0
+        return sum(merged)
+
+    async def _merge(self, making: Making, sink: str, now: datetime, old: Sequence[Stale]) -> int:
+        if len(old) < 2:
+            return 0
+        entries, more = entries_of(one.body for one in old)
+        title = f"{len(entries) + more} alerts waited while this could not be delivered"
+        body = self._composer().digest(entries, sink=sink, title=title, now=now, more=more)
+        await making.merge([one.delivery_id for one in old])
+        await making.open([Message(alert_id=None, sink=sink, kind=DIGEST, body=body)])
+        self.telemetry.emit(OUTBOX_MERGED, sink=sink, messages=len(old))
+        return len(old)
 
     async def _one_by_one(self) -> int:
         """Make the messages of each alert by itself; one whose text the database refuses is put off."""
@@ -195,4 +198,4 @@ class _Turn:
         ]
         title = f"{len(gathered)} more alert{'' if len(gathered) == 1 else 's'}"
         body = self.composer.digest(entries, sink=sink, title=title, now=gathered[0].now)
-        return Message(alert_id=None, sink=sink, kind="alert.digest", body=body)
+        return Message(alert_id=None, sink=sink, kind=DIGEST, body=body)

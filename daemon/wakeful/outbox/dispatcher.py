@@ -196,9 +196,13 @@ async def _merge_stale(composing: Composing, stop: anyio.Event) -> None:
     async for _ in every(interval, stop):
         try:
             if not opened:
-                for sink in await alerts.open_sinks(composing.database, composing.sinks):
-                    composing.telemetry.emit(SINK_OPENED, sink=sink)
+                await _open_sinks(composing)
                 opened = True
             await composing.merge_stale()
         except StoreUnavailable:
             await composing.database.available(stop)
+
+
+async def _open_sinks(composing: Composing) -> None:
+    for sink in await alerts.open_sinks(composing.database, composing.sinks):
+        composing.telemetry.emit(SINK_OPENED, sink=sink)
