@@ -1,0 +1,307 @@
+"""The queue against a model: every operation of producers, operators, instances and upkeep, in any order (Hypothesis).
+
+After each step the whole database is what the model says: each job in one table, with its counts and its owner; keys
+held by active jobs alone; deaths told once. What a former owner writes changes nothing. What happens at once is in
+test_at_once.py, since Hypothesis needs the same answers to the same steps. The short form is always the same; with
+STATE_MACHINE_EXAMPLES=500 (and --timeout=0) it looks elsewhere each time, and prints how to see it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from typing import ClassVar, Final
+from uuid import UUID
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from support.cluster import Cluster
+from support.fleet import Claim, Fleet, running_fleet
+from support.model import Model, ModelJob
+from wakeful.core.outcome import FollowUp
+from wakeful.store.jobs import Lane, Verb
+
+EXAMPLES: Final = int(os.environ.get("STATE_MACHINE_EXAMPLES", "0"))
+KEYS = st.sampled_from([None, "a", "b", "c"])
+QUEUES = st.sampled_from(["one", "two"])
+TYPES = st.sampled_from(["S", "T"])
+MOST = st.integers(1, 3)
+SLOTS = st.integers(0, 2)
+ANY = st.integers(0, 2) | st.integers(0, 30)  # one of those that there are, mostly one of the last
+VERBS: st.SearchStrategy[Verb] = st.sampled_from(
+    ["fail", "fail", "refuse", "snooze", "hand_back", "hand_back", "put_back", "discard"]
+)
+ENQUEUE: Final = """
+select job_id, created from wakeful.enqueue(
+    $1, '{}', queue => $2, dedupe_key => $3, max_attempts => $4,
+    run_after => case when $5 then now() + interval '1 hour' end)
+"""
+WATCHED: Final = """
+select wakeful.backlog(), wakeful.backlog('one'), wakeful.backlog('two'),
+       (select coalesce(jsonb_object_agg(job_id, status), '{}') from wakeful.jobs)::text
+"""
+
+
+class Queue(RuleBasedStateMachine):
+    """One database and what it should hold."""
+
+    fleet: ClassVar[Fleet]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fleet.begin_anew()
+        self.model = Model()
+        self.claims: list[Claim] = []
+        self.known: list[UUID] = []
+        self.runs: dict[UUID, int] = {}
+
+    # Producers
+
+    @rule(job_type=TYPES, queue=QUEUES, key=KEYS, most=MOST, later=st.booleans())
+    def enqueue(self, job_type: str, queue: str, key: str | None, most: int, later: bool) -> None:
+        ((job_id, created),) = self.fleet.ask(ENQUEUE, job_type, queue, key, most, later)
+        self._enqueued(job_id, created=created, job=new_job(job_type, queue, key, most, later=later))
+
+    @rule(
+        given=st.lists(st.tuples(TYPES, QUEUES, KEYS, MOST, st.booleans()), min_size=1, max_size=4),
+        bad=st.booleans(),
+    )
+    def enqueue_many(self, given: list[tuple[str, str, str | None, int, bool]], bad: bool) -> None:
+        elements = [
+            {"job_type": job_type, "queue": queue, "dedupe_key": key, "max_attempts": most}
+            | ({"run_after": "2031-01-01T00:00:00Z"} if later else {})
+            for job_type, queue, key, most, later in given
+        ]
+        rows = self.fleet.ask(
+            "select job_id, created from wakeful.enqueue_many($1::text::jsonb) order by ordinal",
+            json.dumps([*elements, *([{"job_type": ""}] if bad else [])]),
+        )
+        assert len(rows) == len(given) + bad
+        for (job_id, created), (job_type, queue, key, most, later) in zip(rows, given, strict=False):
+            self._enqueued(job_id, created=created, job=new_job(job_type, queue, key, most, later=later))
+
+    @rule(key=KEYS)
+    def enqueue_and_roll_back(self, key: str | None) -> None:
+        self.fleet.enqueue_rolled_back("select wakeful.enqueue('S', queue => 'one', dedupe_key => $1)", key)
+
+    def _enqueued(self, job_id: UUID, *, created: bool, job: ModelJob) -> None:
+        holder = self.model.holder(job.key)
+        assert created == (holder is None)
+        if created:
+            assert job_id not in self.known
+            self.model.jobs[job_id] = job
+            self.known.append(job_id)
+        else:
+            assert job_id == holder
+
+    @rule()
+    def alert(self) -> None:
+        self.fleet.ask("select wakeful.alert('note')")
+        self.model.alerts += 1
+
+    # Operators
+
+    @precondition(lambda self: self.known)
+    @rule(which=ANY)
+    def cancel(self, which: int) -> None:
+        job_id = self._job(which)
+        assert self.fleet.code("select wakeful.cancel($1)", job_id) == self.model.cancel(job_id)
+
+    @precondition(lambda self: self.known)
+    @rule(which=ANY)
+    def requeue(self, which: int) -> None:
+        job_id = self._job(which)
+        answer = self.fleet.code("select wakeful.requeue($1)", job_id)
+        assert {None: "no", job_id: "requeued"}.get(answer, answer) == self.model.requeue(job_id)
+
+    @rule(queue=QUEUES)
+    def pause(self, queue: str) -> None:
+        assert self.fleet.code("select wakeful.pause($1)", queue) == (queue not in self.model.paused)
+        self.model.paused.add(queue)
+
+    @rule(queue=QUEUES)
+    def resume(self, queue: str) -> None:
+        assert self.fleet.code("select wakeful.resume($1)", queue) == (queue in self.model.paused)
+        self.model.paused.discard(queue)
+
+    # Instances
+
+    @precondition(lambda self: self.model.claimable())
+    @rule(slot=SLOTS, which=ANY, limit=st.integers(1, 3))
+    def claim(self, slot: int, which: int, limit: int) -> None:
+        lane = self._lane(which)
+        first = self.fleet.first_of(lane.lane_id, limit)
+        made = self.fleet.claim([slot], lane, limit)
+        assert [one.job_id for one in made] == first
+        self._claimed(made)
+
+    def _claimed(self, made: list[Claim]) -> None:
+        for one in made:
+            assert one.job_id in self.model.claimable()
+            self.model.claim(one.job_id, owner=one.instance, token=one.token)
+        self.claims += made
+
+    @precondition(lambda self: self.model.claimable())
+    @rule(slot=SLOTS, which=ANY)
+    def claim_with_a_lost_reply(self, slot: int, which: int) -> None:
+        made = self.fleet.claim([slot], self._lane(which), 3)
+        self._claimed(made)
+        assert self.fleet.release(made[0]) == len(made)
+        for one in made:
+            self.model.settle(one.job_id, one.token, "put_back", later=False)
+
+    @precondition(lambda self: self.claims)
+    @rule(which=ANY)
+    def finish(self, which: int) -> None:
+        claim = self._claim(which)
+        came_back = self.fleet.call(self.fleet.finish, claim)
+        assert came_back == self.model.finish(claim.job_id, claim.token)
+
+    @precondition(lambda self: len(self.claims) > 1)
+    @rule(which=ANY, other=ANY)
+    def finish_with_the_token_of_another(self, which: int, other: int) -> None:
+        claim, token = self._claim(which), self._claim(other).token
+        assert token == claim.token or not self.fleet.call(partial(self.fleet.finish, claim, token=token))
+
+    @precondition(lambda self: self.claims)
+    @rule(which=ANY, job_type=TYPES, queue=QUEUES, key=KEYS)
+    def finish_with_a_follow_up(self, which: int, job_type: str, queue: str, key: str | None) -> None:
+        claim = self._claim(which)
+        options = json.dumps({"queue": queue, "dedupe_key": key, "max_attempts": 2})
+        came_back, hit = self.fleet.call(
+            self.fleet.finish_with,
+            claim,
+            FollowUp(job_type=job_type, payload_text="{}", options_text=options),
+        )
+        assert came_back == self.model.finish(claim.job_id, claim.token)
+        if came_back:
+            new = set(self.fleet.seen()) - set(self.model.jobs)
+            job_id = hit or new.pop()
+            self._enqueued(job_id, created=hit is None, job=new_job(job_type, queue, key, 2, later=False))
+
+    @precondition(lambda self: self.claims)
+    @rule(which=ANY, verb=VERBS, later=st.booleans())
+    def settle(self, which: int, verb: Verb, later: bool) -> None:
+        claim = self._claim(which)
+        status = self.fleet.call(partial(self.fleet.settle, claim, verb, later=later))
+        assert status == self.model.settle(claim.job_id, claim.token, verb, later=later)
+
+    @precondition(lambda self: self.claims)
+    @rule()
+    def look_up_every_claim(self) -> None:
+        holding, cancelled = self.fleet.look_up(self.claims)
+        held = {n for n, one in enumerate(self.claims) if self.model.is_held(one.job_id, one.token)}
+        assert holding == held
+        assert cancelled == {n for n in held if self.model.jobs[self.claims[n].job_id].cancel_requested}
+
+    @precondition(lambda self: self.claims)
+    @rule()
+    def judge_every_claim(self) -> None:
+        right = [self.model.verdict(one.job_id, one.token) for one in self.claims]
+        assert self.fleet.verdicts(self.claims) == right
+
+    @rule(slot=SLOTS)
+    def beat(self, slot: int) -> None:
+        assert self.fleet.beat(slot)
+
+    @rule(slot=SLOTS)
+    def retire(self, slot: int) -> None:
+        idle = all(job.owner != self.fleet.owners[slot][0] for job in self.model.jobs.values())
+        assert self.fleet.call(self.fleet.retire, slot) == idle
+        if idle:
+            self.fleet.replace(slot)
+
+    # The fleet
+
+    @rule(slot=SLOTS)
+    def die(self, slot: int) -> None:
+        gone = self.fleet.owners[slot][0]
+        self.fleet.call(self.fleet.expire, gone)
+        assert self.fleet.call(self.fleet.reap) == self.model.lose(gone)
+        assert not self.fleet.beat(slot)
+        self.fleet.replace(slot)
+
+    @rule()
+    def reap_while_all_are_alive(self) -> None:
+        assert self.fleet.call(self.fleet.reap) == set()
+
+    @precondition(lambda self: self._waiting())
+    @rule(which=ANY)
+    def promote(self, which: int) -> None:
+        waiting = self._waiting()
+        job_id = waiting[which % len(waiting)]
+        assert self.fleet.promote(job_id) == 1
+        self.model.promote(job_id)
+
+    @rule(limit=st.integers(1, 2))
+    def prune_dead_letters(self, limit: int) -> None:
+        dead = {one for one, job in self.model.jobs.items() if job.status == "DEAD"}
+        assert self.fleet.prune_dead(limit) == min(limit, len(dead))
+        gone = set(self.model.jobs) - set(self.fleet.seen())
+        assert gone <= dead
+        for one in gone:
+            del self.model.jobs[one]
+
+    @invariant()
+    def the_database_is_what_the_model_says(self) -> None:
+        seen = self.fleet.seen()
+        assert seen == self.model.jobs
+        everything, one, two, statuses = self.fleet.ask(WATCHED)[0]
+        assert self.fleet.keys() == self.model.keys()
+        assert self.fleet.told() == self.model.told()
+        assert (everything, one, two) == tuple(self.model.backlog(queue) for queue in (None, "one", "two"))
+        assert json.loads(statuses) == {str(job_id): job.status for job_id, job in seen.items()}
+        assert self.fleet.lanes() or not self.model.claimable()
+        assert self.fleet.strays() == []
+        for job_id, job in seen.items():
+            assert job.run_no >= self.runs.get(job_id, 0), "runs are never counted back"
+            assert 0 <= job.attempts <= job.max_attempts
+            self.runs[job_id] = job.run_no
+
+    def _job(self, which: int) -> UUID:
+        return self.known[-1 - which % len(self.known)]
+
+    def _claim(self, which: int) -> Claim:
+        return self.claims[-1 - which % len(self.claims)]
+
+    def _waiting(self) -> list[UUID]:
+        return [one for one in self.known if (job := self.model.jobs.get(one)) and job.table == "scheduled"]
+
+    def _lane(self, which: int) -> Lane:
+        lanes = self.fleet.lanes()
+        assert {one.queue for one in lanes} == {self.model.jobs[one].queue for one in self.model.claimable()}
+        return lanes[which % len(lanes)]
+
+
+def new_job(job_type: str, queue: str, key: str | None, most: int, *, later: bool) -> ModelJob:
+    return ModelJob(
+        job_type=job_type, queue=queue, key=key, max_attempts=most, table="scheduled" if later else "ready"
+    )
+
+
+def test_in_any_order_the_database_is_what_the_model_says(cluster: Cluster) -> None:
+    with running_fleet(cluster) as opened:
+
+        class QueueHere(Queue):
+            fleet = opened
+
+        run_state_machine_as_test(
+            QueueHere,
+            settings=settings(
+                max_examples=EXAMPLES or 20,
+                stateful_step_count=40,
+                derandomize=not EXAMPLES,
+                deadline=None,
+                print_blob=True,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
