@@ -11,6 +11,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from support.cluster import Cluster, make_template, running_cluster
@@ -32,8 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Forget what the caller's environment says about databases and about Wakeful, and that it ignores Ctrl-C.
 
-    A shell's background job does, and so would the processes that the tests interrupt.
+    A shell's background job does, and so would the processes that the tests interrupt. Examples may take as long as they
+    take: speed is never asserted.
     """
+    hypothesis.settings.register_profile("untimed", deadline=None)
+    hypothesis.settings.load_profile("untimed")
     for name in list(os.environ):
         if name.startswith(_FOREIGN):
             del os.environ[name]
