@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -9,11 +10,22 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 
 import support
 from support.databases import ClonedDatabase, Connection
-from support.dispatching import alert, counts_add_up, dispatching, heard, make_due, unsent, webhooks
+from support.dispatching import (
+    alert,
+    composed,
+    counts_add_up,
+    dispatching,
+    heard,
+    make_due,
+    store_of,
+    unsent,
+    webhooks,
+)
 from support.eventually import eventually
 from support.receiver import Received, accept, running_receiver
 
@@ -93,3 +105,76 @@ def _more_than(received: list[Received], before: int) -> Callable[[], Awaitable[
         return len(received) > before + 10
 
     return look
+
+
+@pytest.mark.case("F73")
+@pytest.mark.parametrize(
+    "table",
+    ["alert", "alert_outbox", "alert_sink", "alert_notice", "alert_delivery"],
+    ids=["folding", "marking_as_folded", "looking", "noting_what_is_told", "making_messages"],
+)
+async def test_killed_in_the_middle_of_a_step_nothing_is_lost_and_nothing_is_told_twice(
+    db: ClonedDatabase, sql: Connection, table: str
+) -> None:
+    said = heard()
+    await alert(sql, "a", times=3)
+    await alert(sql, "b")
+    lock = await db.connect()
+    async with running_receiver() as receiver:
+        transaction = lock.transaction()
+        await transaction.start()
+        await lock.execute(f"lock table wakeful.{table} in share mode")
+        with _child(db, receiver.url) as child:
+            await eventually(lambda: _waits(sql), timeout=30)
+            child.kill()
+            child.wait()
+        await transaction.rollback()
+        assert receiver.received == []
+        async with dispatching(db, said, webhooks(said, hook=receiver.url)):
+            await eventually(lambda: unsent(sql), until=lambda left: left == 0, timeout=30)
+
+    told = [json.loads(request.body)["data"] for request in receiver.received]
+    assert sorted((one["group"], one["occurrences"]) for one in told) == [("a", 3), ("b", 1)]
+    await counts_add_up(sql)
+
+
+@pytest.mark.case("F73")
+@pytest.mark.parametrize("step", ["lease", "mark"])
+async def test_killed_in_a_lease_or_a_mark_it_is_sent_again_with_the_same_id_and_bytes(
+    db: ClonedDatabase, sql: Connection, step: str
+) -> None:
+    said = heard()
+    lock = await db.connect()
+    transaction = lock.transaction()
+
+    async def hold(received: Received, request: web.Request) -> web.StreamResponse:
+        await transaction.start()
+        await lock.execute("lock table wakeful.alert_delivery in share mode")
+        return await accept(received, request)
+
+    await alert(sql, "a")
+    async with store_of(db, said) as store:
+        await composed(store, said, "hook")
+    async with running_receiver(*([hold] if step == "mark" else [])) as receiver:
+        if step == "lease":
+            await transaction.start()
+            await lock.execute("lock table wakeful.alert_delivery in share mode")
+        with _child(db, receiver.url) as child:
+            await eventually(lambda: _waits(sql), timeout=30)
+            child.kill()
+            child.wait()
+        await transaction.rollback()
+        await make_due(sql)
+        async with dispatching(db, said, webhooks(said, hook=receiver.url)):
+            await eventually(lambda: unsent(sql), until=lambda left: left == 0, timeout=30)
+
+    assert len(receiver.received) == (2 if step == "mark" else 1)
+    assert len({(request.message_id, request.body) for request in receiver.received}) == 1
+
+
+async def _waits(sql: Connection) -> bool:
+    found: bool = await sql.fetchval(
+        "select exists (select from pg_locks l join pg_database d on d.oid = l.database"
+        " where not l.granted and d.datname = current_database())"
+    )
+    return found
