@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
 from collections import defaultdict
@@ -27,6 +28,7 @@ def figures_of(soaked: Soaked, *, server: int) -> Figures:
         "day": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
         "postgresql": server,
+        "load": round(os.getloadavg()[2], 1),  # the mean of a quarter of an hour
         "seconds": plan.seconds,
         "rate": plan.rate,
         "seed": plan.seed,

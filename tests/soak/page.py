@@ -70,13 +70,15 @@ def _in_short(figures: Mapping[str, Any]) -> Iterator[str]:
 
 def _run(figures: Mapping[str, Any]) -> Iterator[str]:
     minutes = figures["seconds"] / 60
+    dead = figures["lease"] + figures["reaper"] + 3 * figures["beat"]
     yield (
         f"On {figures['day']}, {figures['daemons']} daemons, PostgreSQL {figures['postgresql']}, Python"
-        f" {figures['python']}, on a shared machine of two cores: {minutes:.0f} minutes, {figures['jobs']:,} jobs in"
-        f" {figures['executions']:,} runs, {figures['faults']} faults, {figures['processes']} processes,"
+        f" {figures['python']}, on two cores shared with others (load {figures['load']:g}): {minutes:.0f} minutes,"
+        f" {figures['jobs']:,} jobs in {figures['executions']:,} runs, {figures['faults']} faults, {figures['processes']} processes,"
         f" {figures['cancels']:,} cancels, {figures['requeues']:,} requeues, {figures['owners_lost']:,} lost"
         f" owners; seed {figures['seed']}. Leases of {figures['lease']:g} s, a beat every {figures['beat']:g} s, a"
-        f" reaper every {figures['reaper']:g} s, a grace of {figures['grace']:g} s."
+        f" reaper every {figures['reaper']:g} s, a grace of {figures['grace']:g} s: jobs of a"
+        f" dead daemon are claimable within {dead:g} s."
     )
 
 
