@@ -74,7 +74,8 @@ def _run(figures: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"On {figures['day']}, {figures['daemons']} daemons, PostgreSQL {figures['postgresql']}, Python"
         f" {figures['python']}, on two cores shared with others (load {figures['load']:g}): {minutes:.0f} minutes,"
-        f" {figures['jobs']:,} jobs in {figures['executions']:,} runs, {figures['faults']} faults, {figures['processes']} processes,"
+        f" {figures['jobs']:,} jobs in {figures['executions']:,} runs, {figures['faults']} faults,"
+        f" {figures['processes']} processes,"
         f" {figures['cancels']:,} cancels, {figures['requeues']:,} requeues, {figures['owners_lost']:,} lost"
         f" owners; seed {figures['seed']}. Leases of {figures['lease']:g} s, a beat every {figures['beat']:g} s, a"
         f" reaper every {figures['reaper']:g} s, a grace of {figures['grace']:g} s: jobs of a"
