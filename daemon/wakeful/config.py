@@ -22,7 +22,7 @@ from wakeful.core.decoding import Path as SettingPath
 from wakeful.core.dsn import dsn_problem
 from wakeful.core.effective import Row, effective
 from wakeful.core.secrets import hidden_values, secrets_of
-from wakeful.core.settings import DatabaseSettings, Settings, SinkSettings
+from wakeful.core.settings import DatabaseSettings, HeartbeatSettings, Settings, SinkSettings
 from wakeful.errors import ConfigError
 
 __all__ = (
@@ -30,6 +30,8 @@ __all__ = (
     "Origin",
     "Row",
     "current_dsn",
+    "current_heartbeat",
+    "current_key",
     "current_listen_dsn",
     "current_url",
     "effective",
@@ -104,6 +106,16 @@ def current_listen_dsn(database: DatabaseSettings) -> str:
 def current_url(name: str, sink: SinkSettings) -> str:
     """Give the URL of the sink `name`, read again from its file if it has one. Raises ConfigError."""
     return _secret(f"sinks.{name}.url", sink.url, sink.url_file)
+
+
+def current_key(name: str, sink: SinkSettings) -> str:
+    """Give the key of the sink `name`, as `current_url` does; empty where it has none. Raises ConfigError."""
+    return _secret(f"sinks.{name}.key", sink.key, sink.key_file)
+
+
+def current_heartbeat(heartbeat: HeartbeatSettings) -> str:
+    """Give the URL of the heartbeat, as `current_url` does. Raises ConfigError."""
+    return _secret("heartbeat.url", heartbeat.url, heartbeat.url_file)
 
 
 def hidden_in(settings: Settings) -> frozenset[str]:

@@ -62,7 +62,9 @@ def test_each_dependency_is_listed_with_its_reason_and_licence() -> None:
         assert re.search(rf"\b{re.escape(name)}\b", PAGE), f"{name} is not on docs/dependencies.md"
     project = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [
-        one for extra in ("embedded", "demo", "uvloop") for one in project["optional-dependencies"][extra]
+        one
+        for extra in ("embedded", "apprise", "demo", "uvloop")
+        for one in project["optional-dependencies"][extra]
     ]
     for wanted in [*project["dependencies"], *extras]:
         name = re.split(r"[<>=\[]", wanted)[0]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 PATH = "/services/T0SECRET0/B0SECRET0?sig=s3cr3t%2Fvalue"
 
@@ -53,6 +54,50 @@ def refuse(status: int, **headers: str) -> Reply:
     async def reply(_received: Received, request: web.Request) -> web.StreamResponse:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return web.Response(status=status, headers=named, text=f"Cannot POST {request.path_qs}")
+
+    return reply
+
+
+def answer(
+    status: int, text: str = "", *, content_type: str = "text/plain", headers: Sequence[tuple[str, str]] = ()
+) -> Reply:
+    """Answer with a status, a body and headers, of which some may be there twice."""
+
+    async def reply(_received: Received, _request: web.Request) -> web.StreamResponse:
+        named = CIMultiDict([*headers, ("Content-Type", content_type)])
+        return web.Response(status=status, headers=named, body=text.encode())
+
+    return reply
+
+
+async def reset(_received: Received, request: web.Request) -> web.StreamResponse:
+    """Break the connection off, as a host does that has forgotten it."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+def break_off(status: int, text: str, *, missing: int) -> Reply:
+    """Answer with a body that ends before all that was promised has come."""
+
+    async def reply(_received: Received, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        head = f"HTTP/1.1 {status} Reason\r\nContent-Type: text/plain\r\nContent-Length: {len(text) + missing}\r\n\r\n"
+        request.transport.write(head.encode() + text.encode())
+        request.transport.close()
+        return web.Response()
+
+    return reply
+
+
+def endless(status: int) -> Reply:
+    """Answer with a body that has no end."""
+
+    async def reply(_received: Received, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=status)
+        await response.prepare(request)
+        while True:
+            await response.write(b"ok" * 4096)
 
     return reply
 

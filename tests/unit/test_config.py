@@ -116,6 +116,7 @@ def test_all_mistakes_of_all_sources_are_told_at_once(tmp_path: Path) -> None:
     duration = 'write "250ms", "30s", "5m", "1h30m", "7d" or a number of seconds'
     dsn = 'must begin with "postgresql://", as in postgresql://user:password@host:5432/name'
     cap = "50 is more than worker.concurrency (10), which caps the whole instance"
+    kinds = "log, webhook, teams, slack, discord, pagerduty, email, apprise"
     defualt = "unknown setting; did you mean WAKEFUL__LEASE__DEFAULT? [environment WAKEFUL__LEASE__DEFUALT]"
     poll_max = "unknown variable; did you mean WAKEFUL__POLL__MAX? [environment WAKEFUL_POLL_MAX]"
     assert problems == {
@@ -124,7 +125,7 @@ def test_all_mistakes_of_all_sources_are_told_at_once(tmp_path: Path) -> None:
         f"leese.beat: unknown setting; did you mean lease.beat?{at}",
         "queues.mail.concurrency: must be given",
         f"queues.big.concurrency: {cap}{at}",
-        f"sinks.team.kind: 'webhok' is not one of log, webhook{at}",
+        f"sinks.team.kind: 'webhok' is not one of {kinds}{at}",
         "sinks.other.url: a webhook needs its url, or url_file that holds it",
         f"poll.min: 10s is more than poll.max (5s){at}",
         f"http.port: 70000 is more than 65535, the most that it may be{at}",
@@ -395,7 +396,12 @@ def _other_value(dotted: str, folder: Path) -> str:
     if dotted.endswith("url"):
         return "https://wakeful.example.com"
     default = _value_at(load(environ={}), dotted)
-    choices = {"auto": "text" if dotted == "log.format" else "direct", "fail": "leave", "info": "debug"}
+    choices = {
+        "auto": "text" if dotted == "log.format" else "direct",
+        "fail": "leave",
+        "info": "debug",
+        "get": "post",
+    }
     if isinstance(default, bool):
         return "no" if default else "yes"
     if isinstance(default, int):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 from wakeful.core.alert_rules import alert_problems
 from wakeful.core.dsn import dsn_problem
 from wakeful.core.durations import format_duration
-from wakeful.core.settings import Settings, SinkSettings
+from wakeful.core.settings import Settings
+from wakeful.core.sink_rules import sink_problems
 
 LONGEST_NAME: Final = 200
 MOST: Final = 10_000
@@ -62,6 +62,8 @@ BOUNDS: Final[Mapping[str, tuple[float, float | None]]] = {
     "routes.NAME.most": (0, MOST),
     "routes.NAME.window": (TICK, None),
     "sinks.NAME.timeout": (TICK, None),
+    "heartbeat.every": (1, None),
+    "heartbeat.timeout": (TICK, None),
 }
 
 _NAMED: Final = frozenset({"queues", "sinks", "routes", "rules"})
@@ -89,7 +91,7 @@ def check_bounds(dotted: str, number: float) -> None:
 
 def contradictions(settings: Settings, *, skip: frozenset[str]) -> tuple[tuple[str, str], ...]:
     """Give (dotted path, what is wrong) for each broken rule, but for those about a setting in `skip`."""
-    rules = (_database, _worker, _queues, _poll, _lease, _http, _sinks, alert_problems)
+    rules = (_database, _worker, _queues, _poll, _lease, _http, sink_problems, alert_problems)
     found = (problem for rule in rules for problem in rule(settings))
     return tuple((paths[0], what) for paths, what in found if skip.isdisjoint(paths))
 
@@ -146,25 +148,6 @@ def _lease(settings: Settings) -> Iterator[_Problem]:
 def _http(settings: Settings) -> Iterator[_Problem]:
     if any(character.isspace() or character == "/" for character in settings.http.host):
         yield ("http.host",), 'is not a host name or address, such as "127.0.0.1" or "0.0.0.0"'
-
-
-def _sinks(settings: Settings) -> Iterator[_Problem]:
-    for name, sink in settings.sinks.items():
-        path = f"sinks.{name}.url"
-        if sink.kind == "webhook" and sink.url is None and sink.url_file is None:
-            yield (path, f"{path}_file"), "a webhook needs its url, or url_file that holds it"
-        if sink.kind == "log" and (sink.url is not None or sink.url_file is not None):
-            yield (path, f"{path}_file"), 'a sink of kind "log" has no url'
-        if sink.url is not None and not _is_web_address(sink):
-            yield (path,), 'must be an address that begins with "https://" or "http://"'
-
-
-def _is_web_address(sink: SinkSettings) -> bool:
-    try:
-        parts = urlsplit(sink.url or "")
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def _general(dotted: str) -> str:

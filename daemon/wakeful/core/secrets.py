@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from wakeful.core.settings import Settings
 
 HIDDEN: Final = "***"
+SIGNING_PREFIX: Final = "whsec_"
 SHORTEST_PATH: Final = 8  # the path of a webhook that is a key; "/" or "/hook" is none
 
 _PASSWORD_KEYS: Final = frozenset({"password", "sslpassword", "passwd"})
@@ -42,18 +43,20 @@ def secrets_of(settings: Settings) -> Iterator[Secret]:
     yield Secret(dotted="database.listen_dsn", value=database.listen_dsn, file=database.listen_dsn_file)
     for name, sink in settings.sinks.items():
         yield Secret(dotted=f"sinks.{name}.url", value=sink.url, file=sink.url_file)
+        yield Secret(dotted=f"sinks.{name}.key", value=sink.key, file=sink.key_file)
+    yield Secret(dotted="heartbeat.url", value=settings.heartbeat.url, file=settings.heartbeat.url_file)
 
 
 def hidden_values(text: str) -> frozenset[str]:
-    """Give the texts to hide of a DSN (its passwords, however written) or of a URL (all but its host)."""
+    """Give the texts to hide of a DSN (its passwords, however written), of a URL (all but its host) or of a key."""
     if text.startswith("postgres"):
         passwords = _passwords(text)
         return frozenset(form for password in passwords for form in _spellings(password)) - {""}
-    return frozenset({text, *_keys_in(text)})
+    return frozenset({text, *_signing_secrets(text), *_keys_in(text)}) - {""}
 
 
 def shown(text: str) -> str:
-    """Give a DSN without its password, or a URL as its host and a hash that tells two of them apart."""
+    """Give a DSN without its password, or a URL as its host and a hash that tells it from others; of a key nothing."""
     if text.startswith("postgres"):
         return _PASSWORD_OPTION.sub(rf"\1={HIDDEN}", _USER_INFO.sub(_without_password, text, count=1))
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -62,6 +65,8 @@ def shown(text: str) -> str:
         host = parts.hostname or ""
     except ValueError:
         return f"{HIDDEN} ({digest})"
+    if not host:
+        return HIDDEN
     return f"{parts.scheme}://{host}/{HIDDEN} ({digest})"
 
 
@@ -121,6 +126,13 @@ def _passwords(dsn: str) -> Iterator[str]:
 def _spellings(secret: str) -> tuple[str, ...]:
     decoded = unquote(secret)
     return secret, decoded, quote(decoded, safe="")
+
+
+def _signing_secrets(text: str) -> Iterator[str]:
+    for one in text.split():
+        if one.startswith(SIGNING_PREFIX):
+            yield one
+            yield one.removeprefix(SIGNING_PREFIX)
 
 
 def _keys_in(url: str) -> Iterator[str]:

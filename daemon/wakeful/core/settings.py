@@ -18,7 +18,9 @@ Pooler = Literal["auto", "direct", "transaction"]
 UnknownTypes = Literal["fail", "leave"]
 LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-SinkKind = Literal["log", "webhook"]
+SinkKind = Literal["log", "webhook", "teams", "slack", "discord", "pagerduty", "email", "apprise"]
+SinkAddresses = Literal["any", "public"]
+HeartbeatMethod = Literal["get", "post"]
 
 MINUTE: Final = 60.0
 DAY: Final = 86400.0
@@ -156,11 +158,32 @@ class OutboxSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSettings:
-    """One place that alerts are sent to. A webhook's `url` is a secret; `timeout` bounds one try."""
+    """One place that alerts are sent to. Its `url` is a secret, and so is its `key`; `timeout` bounds one try.
+
+    `key`: what signs a webhook (several with blanks between), the key of a PagerDuty integration, the password of a
+    mail account. `addresses`: "public" refuses those inside, for URLs that come from others. `sender` and `recipients`
+    are those of letters.
+    """
 
     kind: SinkKind
     url: str | None = field(default=None, repr=False)
     url_file: str | None = None
+    key: str | None = field(default=None, repr=False)
+    key_file: str | None = None
+    timeout: float = 10.0
+    addresses: SinkAddresses = "any"
+    sender: str | None = None
+    recipients: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatSettings:
+    """A URL that is called every so often while this instance serves, so that somebody outside hears of its silence."""
+
+    url: str | None = field(default=None, repr=False)
+    url_file: str | None = None
+    every: float = MINUTE
+    method: HeartbeatMethod = "get"
     timeout: float = 10.0
 
 
@@ -204,3 +227,4 @@ class Settings:
     rules: Mapping[str, RuleSettings] = field(default_factory=_no_rules)
     sinks: Mapping[str, SinkSettings] = field(default_factory=_no_sinks)
     routes: Mapping[str, RouteSettings] = field(default_factory=_no_routes)
+    heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)

@@ -13,7 +13,7 @@ from wakeful.store.outbox import Delivery
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import ALERT_TOLD
 
-_SHOWN = ("alert_id", "kind", "severity", "title", "subject", "job_type", "job_id")
+_SHOWN = ("alert_id", "kind", "severity", "title", "subject", "job_type", "job_id", "occurrences")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,5 +32,11 @@ class LogSink:
         if not isinstance(data, dict):
             return Failed(reason="the message is not an alert", permanent=True)
         shown = {field: data.get(field) for field in _SHOWN}
-        self.telemetry.emit(ALERT_TOLD, sink=self.name, delivery_id=str(delivery.delivery_id), **shown)
+        self.telemetry.emit(
+            ALERT_TOLD,
+            sink=self.name,
+            delivery_id=str(delivery.delivery_id),
+            message=message.get("type"),
+            **shown,
+        )
         return Sent("logged")

@@ -24,9 +24,9 @@ class Sent:
 class Failed:
     """The receiver does not have it, as far as is known.
 
-    `retry_after` is the delay in seconds that it asked for: the whole sink is left alone for so long. `permanent`: these
-    bytes will never be accepted, so this message is given up. `gone`: nothing will be accepted here, ever: the address
-    was retired, which is nothing that this message did. It is kept, and the sink is closed until people open it again.
+    `retry_after` is the delay in seconds that it asked for: the whole sink is left alone for so long. `permanent`:
+    these bytes will never be accepted, so this message is given up. `gone`: nothing will be accepted here, ever: the
+    address was retired, which is nothing that this message did. It is kept, and the sink closed until a restart.
     """
 
     reason: str
