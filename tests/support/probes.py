@@ -167,6 +167,27 @@ async def steps(job: JobContext) -> object:
     return None
 
 
+@registry.job("probe.reports_on")
+async def reports_on(job: JobContext) -> object:
+    """Report for a while; once that is refused, or cut short, try a hundred times more, all at once."""
+    note(job, "START")
+    until = time.monotonic() + float(str(job.payload["seconds"]))
+    async with job.step("reporting") as step:
+        try:
+            while time.monotonic() < until:
+                await step.progress(50, f"of run {job.run_no}")
+                note(job, "STEP")
+                await asyncio.sleep(0.05)
+        except BaseException as refused:
+            again = [step.progress(99, "of a former run") for _ in range(100)]
+            await asyncio.gather(*again, return_exceptions=True)
+            note(job, "REFUSED", error=type(refused).__name__)
+            note(job, "CANCELLED")
+            raise
+    note(job, "END")
+    return None
+
+
 @registry.job("probe.exit_elsewhere")
 async def leave_elsewhere(job: JobContext) -> object:
     """Exit in a task and in a callback of its own: neither is the attempt's."""
