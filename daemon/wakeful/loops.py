@@ -21,6 +21,7 @@ from wakeful.composition import Parts
 from wakeful.core.outcome import HandedBack
 from wakeful.errors import StoreUnavailable
 from wakeful.outbox.dispatcher import run_dispatcher
+from wakeful.outbox.heartbeat import run_heartbeat
 from wakeful.runtime.attempts import Overseeing
 from wakeful.runtime.beat import Beating, Heart, Pulse
 from wakeful.runtime.claimer import run_claimer
@@ -159,6 +160,17 @@ async def dispatch(parts: Parts, over: anyio.Event) -> None:
             flush_seconds=FLUSH_SECONDS,
             turned=turned,
         )
+
+
+async def call_outside(parts: Parts, over: anyio.Event) -> None:
+    """Let somebody outside know, while all is well, that it is."""
+    health = parts.observed.health
+    await run_heartbeat(
+        parts.settings.heartbeat,
+        over,
+        telemetry=parts.observed.telemetry,
+        is_ready=lambda: health.ready()[0] and health.live()[0],
+    )
 
 
 def overseeing(parts: Parts, workers: Workers) -> Overseeing:

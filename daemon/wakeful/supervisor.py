@@ -28,6 +28,7 @@ from wakeful.loops import (
     Loop,
     Run,
     beating,
+    call_outside,
     claim,
     dispatch,
     identify,
@@ -147,6 +148,7 @@ async def _support(parts: Parts, life: Life, url: str | None) -> None:
         run(lambda: identify(parts, over))
         if not life.options.guest:
             run(lambda: parts.gate.while_open(over, lambda: dispatch(parts, over)))
+            run(lambda: call_outside(parts, over))
         if await registered(parts, life.shutdown):
             await _work(parts, life, url)
         hurry_writes(parts)

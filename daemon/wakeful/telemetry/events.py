@@ -192,7 +192,8 @@ ALERT_RESOLVED: Final = Event("alert.resolved", "info",
 ALERT_UNTOLD: Final = Event("alert.untold", "error", "An alert could not be written as a message; tried again later.",
     ("alert_id", "kind", "error"))
 ALERT_TOLD: Final = Event("alert.told", "warning", "What a sink of kind log says: an alert in one line.",
-    ("sink", "delivery_id", "alert_id", "kind", "severity", "title", "subject", "job_type", "job_id"))
+    ("sink", "delivery_id", "message", "alert_id", "kind", "severity", "title", "subject", "job_type", "job_id",
+     "occurrences"))
 RULE_FAILED: Final = Event("rule.failed", "warning", "A rule could not be evaluated; it is at its next turn.",
     ("rule", "error"))
 OUTBOX_DELIVERED: Final = Event("outbox.delivered", "info", "A sink took an alert.",
@@ -206,6 +207,11 @@ OUTBOX_MERGED: Final = Event("outbox.merged", "warning",
 SINK_CLOSED: Final = Event("sink.closed", "error",
     "A sink said that it is gone: nothing is sent to it until a restart; what waits for it is kept.", ("sink", "error"))
 SINK_OPENED: Final = Event("sink.opened", "info", "A sink that said that it is gone is tried again.", ("sink",))
+
+# The heartbeat for somebody outside.
+HEARTBEAT_UNHEARD: Final = Event("heartbeat.unheard", "warning",
+    "Nobody answered the heartbeat; told once, until somebody does.", ("error",))
+HEARTBEAT_HEARD: Final = Event("heartbeat.heard", "info", "Somebody answers the heartbeat again.")
 
 # HTTP.
 HTTP_STARTED: Final = Event("http.started", "info", "Probes and metrics are served.", ("url", "host", "port"))
