@@ -176,6 +176,7 @@ async def test_a_bare_notify_from_anyone_only_wakes(
         daemon.wait_for("job.finished", job_id=later, timeout=10)
 
 
+@pytest.mark.case("F80")
 async def test_a_database_that_is_not_there_yet_is_waited_for(own_cluster: Cluster) -> None:
     dsn = own_cluster.dsn()
     await execute(dsn, "begin;\n" + (Path(__file__).parents[2] / "schema.sql").read_text() + "commit;")
@@ -193,6 +194,7 @@ async def test_a_database_that_is_not_there_yet_is_waited_for(own_cluster: Clust
         assert daemon.exit_code() == 0
 
 
+@pytest.mark.case("F80")
 async def test_a_stop_while_the_database_is_away_is_clean_and_quick(own_cluster: Cluster) -> None:
     own_cluster.postmaster.stop()
     with running_daemon(own_cluster.dsn()) as daemon:

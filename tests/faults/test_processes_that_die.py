@@ -67,6 +67,7 @@ async def test_a_paused_daemon_finds_its_jobs_taken_and_drops_its_results(
     assert tuple(row) == ("DONE", 2, 1, 1)
 
 
+@pytest.mark.case("F80")
 async def test_jobs_go_on_through_a_restart_of_the_server(own_cluster: Cluster, tmp_path: Path) -> None:
     await make_template(own_cluster)
     ledger = tmp_path / "ledger"
@@ -111,6 +112,7 @@ async def test_many_deploys_in_a_row_kill_no_job(db: ClonedDatabase, sql: Connec
     assert await sql.fetchval("select count(*) from wakeful.alert_outbox where kind = 'never_finishes'") == 1
 
 
+@pytest.mark.case("F01")
 async def test_a_listener_that_is_killed_listens_again_at_once(db: ClonedDatabase, sql: Connection) -> None:
     slow = {"poll.min": "60s", "poll.max": "60s"}
     with running_daemon(db.dsn, settings=slow) as daemon:
@@ -125,6 +127,7 @@ async def test_a_listener_that_is_killed_listens_again_at_once(db: ClonedDatabas
         daemon.wait_for("job.finished", job_id=job_id, timeout=10)
 
 
+@pytest.mark.case("F82")
 async def test_terminated_connections_cost_no_attempt(db: ClonedDatabase, sql: Connection) -> None:
     jobs = [await enqueue(sql, "probe.sleep", seconds=0.2) for _ in range(200)]
     with running_daemon(db.dsn, settings=QUICK) as daemon:

@@ -99,6 +99,7 @@ async def owned(sql: Connection, **where: str) -> int:
     return count
 
 
+@pytest.mark.case("F13")
 async def test_no_more_is_claimed_than_workers_are_free(db: ClonedDatabase, sql: Connection) -> None:
     await fill(sql, 20)
     async with hall(db, concurrency=4) as h:
@@ -126,6 +127,7 @@ async def test_slow_jobs_are_never_claimed_ahead_and_fast_ones_only_for_free_wor
         assert 1 <= await owned(sql, job_type="FAST") <= 1 + 5 * 2
 
 
+@pytest.mark.case("F13")
 async def test_with_two_instances_the_waiting_jobs_go_to_whoever_is_free(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -153,6 +155,7 @@ async def test_slots_that_one_lane_can_not_use_go_to_another_in_the_same_round(
         assert await h.round() == 10
 
 
+@pytest.mark.case("F14")
 async def test_a_lane_whose_only_row_is_locked_starves_no_other(db: ClonedDatabase, sql: Connection) -> None:
     locked = (await enqueue(sql, priority="interactive")).job_id
     await fill(sql, 50, priority="batch")
@@ -163,6 +166,7 @@ async def test_a_lane_whose_only_row_is_locked_starves_no_other(db: ClonedDataba
             h.end(*await h.take(5))
 
 
+@pytest.mark.case("F14")
 async def test_a_flood_of_interactive_jobs_leaves_batch_jobs_their_part(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -569,6 +573,7 @@ async def test_a_busy_lane_is_marked_hot_and_polled_without_notifications(
             stop.set()
 
 
+@pytest.mark.case("F80")
 async def test_an_outage_is_waited_out_and_charged_to_nobody(
     db: ClonedDatabase, sql: Connection, proxy: Proxy
 ) -> None:

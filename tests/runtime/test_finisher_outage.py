@@ -36,6 +36,7 @@ async def connected(dsn: str) -> Connection:
     return await asyncpg.connect(dsn)
 
 
+@pytest.mark.case("I1")
 @pytest.mark.parametrize("mode", [StopMode.FAST, StopMode.IMMEDIATE])
 async def test_results_made_while_the_server_is_away_are_written_when_it_is_back(
     own_cluster: Cluster, dsn: str, mode: StopMode
@@ -93,6 +94,7 @@ async def test_a_claim_that_was_answered_survives_a_crash_of_the_server(
         await sql.close()
 
 
+@pytest.mark.case("F80")
 async def test_jobs_flow_through_any_number_of_restarts_and_none_is_charged_or_lost(
     own_cluster: Cluster, dsn: str
 ) -> None:

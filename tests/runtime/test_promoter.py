@@ -61,6 +61,7 @@ async def scheduled_many(sql: Connection, count: int, job_type: str = "COLLECT")
     )
 
 
+@pytest.mark.case("F07")
 async def test_the_wait_is_armed_for_the_earliest_and_re_armed_by_a_nearer_one(
     sql: Connection, database: Database, said: Heard
 ) -> None:
@@ -106,6 +107,7 @@ async def test_without_any_notification_a_due_job_waits_for_one_poll_at_most(
         await said.recorder.seen(JOBS_PROMOTED, jobs=1)
 
 
+@pytest.mark.case("F07")
 async def test_a_retry_of_our_own_arms_the_timer(db: ClonedDatabase, sql: Connection) -> None:
     """The promoter sleeps for an hour by then, and nobody is notified of a retry."""
     registry = Registry()

@@ -69,6 +69,7 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.case("F04")
 @pytest.mark.parametrize(("arguments", "sqlstate", "message", "hint"), REFUSALS)
 async def test_bad_input_is_refused_with_its_code_and_a_hint(
     sql: Connection, arguments: str, sqlstate: str, message: str, hint: str

@@ -68,6 +68,7 @@ async def test_the_limit_counts_bytes_not_characters(sql: Connection) -> None:
         await enqueue(sql, payload='{"x": "ääääää"}')
 
 
+@pytest.mark.case("F04")
 @pytest.mark.parametrize("size", [7_900, 8_100, 200_000, 1_000_000])
 async def test_the_size_of_a_payload_has_nothing_to_do_with_the_notification(
     sql: Connection, size: int

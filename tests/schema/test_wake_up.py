@@ -59,6 +59,7 @@ async def test_a_rollback_tells_nobody(sql: Connection, ear: Ear) -> None:
     assert await ear.heard() == []
 
 
+@pytest.mark.case("F05")
 async def test_a_bulk_call_tells_each_lane_once(sql: Connection, ear: Ear) -> None:
     await sql.execute(
         """select * from wakeful.enqueue_many((
@@ -70,6 +71,7 @@ async def test_a_bulk_call_tells_each_lane_once(sql: Connection, ear: Ear) -> No
     assert sorted(await ear.heard()) == sorted(lanes)
 
 
+@pytest.mark.case("F05")
 @pytest.mark.parametrize("hot", [True, False])
 async def test_a_hot_lane_is_polled_and_needs_no_telling(sql: Connection, ear: Ear, hot: bool) -> None:
     await fold(sql, hot_until="clock_timestamp() + interval '1 minute'" if hot else "clock_timestamp()")
@@ -167,6 +169,7 @@ async def test_a_requeue_tells_its_lane(sql: Connection, ear: Ear) -> None:
     assert await ear.heard() == [str(await sql.fetchval("select lane_id from wakeful.ready"))]
 
 
+@pytest.mark.case("F04")
 async def test_thousands_of_lanes_fit_into_one_transactions_notifications(sql: Connection, ear: Ear) -> None:
     await sql.execute(
         """select * from wakeful.enqueue_many((

@@ -174,6 +174,7 @@ async def test_a_claim_commits_asynchronously_only_where_it_says_so_and_only_its
     assert await sql.fetchval("show synchronous_commit") == "on"
 
 
+@pytest.mark.case("F11")
 async def test_counters_at_their_end_stop_no_claim(db: ClonedDatabase, sql: Connection) -> None:
     full = (await enqueue(sql)).job_id
     await sql.execute("update wakeful.ready set attempts = 2147483647, run_no = 2147483647")

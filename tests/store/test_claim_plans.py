@@ -264,6 +264,7 @@ async def heads(sql: Connection) -> tuple[str, str]:
 CROWD = 20_000
 
 
+@pytest.mark.case("F16")
 @pytest.mark.parametrize("crowd", ["running", "dead"])
 async def test_behind_a_cursor_a_claim_costs_the_same_whatever_lies_at_the_head(
     mode: Mode, db: ClonedDatabase, sql: Connection, crowd: str

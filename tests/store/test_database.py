@@ -110,6 +110,7 @@ async def test_a_call_that_is_cancelled_ends_first(db: ClonedDatabase, sql: Conn
     assert ended
 
 
+@pytest.mark.case("F83")
 async def test_a_call_that_takes_too_long_ends_and_so_does_its_connection(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -140,6 +141,7 @@ async def test_the_server_ends_a_long_wait_by_itself_and_the_connection_stays(
     assert recorder.of(DATABASE_LOST) == []
 
 
+@pytest.mark.case("F18")
 async def test_a_lost_race_in_the_server_is_run_again(db: ClonedDatabase, sql: Connection) -> None:
     """A deadlock made on purpose: the daemon's statement is the one whose server process looks for it first."""
     await sql.execute(f"alter database {db.name} set deadlock_timeout = '500ms'")
@@ -173,6 +175,7 @@ async def test_a_lost_race_in_the_server_is_run_again(db: ClonedDatabase, sql: C
     assert await sql.fetchval("select state from wakeful.instance where instance_id = 1") == "draining"
 
 
+@pytest.mark.case("F19")
 async def test_another_default_isolation_level_changes_nothing(db: ClonedDatabase, sql: Connection) -> None:
     await sql.execute(f"alter database {db.name} set default_transaction_isolation = 'serializable'")
     opened = await open_connection(DatabaseSettings(dsn=db.dsn), application=NAME)
@@ -215,6 +218,7 @@ async def test_a_connection_that_the_server_ended_is_not_used_again(
     assert len(recorder.of(DATABASE_LOST)) == len(recorder.of(DATABASE_RESTORED)) <= 1
 
 
+@pytest.mark.case("F82")
 async def test_an_outage_is_one_state_told_once_with_one_prober_for_all_callers(
     db: ClonedDatabase, proxy: Proxy
 ) -> None:
@@ -271,6 +275,7 @@ async def test_a_blackholed_server_holds_no_caller_longer_than_its_deadline(
         await again(database)
 
 
+@pytest.mark.case("F83")
 async def test_calls_cancelled_at_any_moment_leave_no_transaction_and_no_session_behind(
     db: ClonedDatabase, sql: Connection, proxy: Proxy
 ) -> None:
@@ -344,6 +349,7 @@ async def test_what_is_under_way_when_all_is_closed_closes_its_own_connection(
         await database.fetch("read_identity")
 
 
+@pytest.mark.case("F86")
 async def test_a_server_that_takes_no_writes_is_an_outage(db: ClonedDatabase, sql: Connection) -> None:
     await sql.execute(f"alter database {db.name} set default_transaction_read_only = on")
     async with opened(db.dsn) as (database, recorder):
@@ -364,6 +370,7 @@ async def test_a_missing_schema_is_not_an_outage_and_names_the_command(cluster: 
     assert recorder.of(DATABASE_LOST) == []
 
 
+@pytest.mark.case("F82")
 async def test_the_file_with_the_dsn_is_read_at_each_connect(
     db: ClonedDatabase, sql: Connection, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ async def test_it_is_found_out_and_statements_go_through(dsn: str, sql: Connecti
         assert recorder.of(DATABASE_LOST) == []
 
 
+@pytest.mark.case("F08")
 async def test_jobs_run_through_it_with_progress_follow_ups_and_alerts(
     dsn: str, db: ClonedDatabase, sql: Connection
 ) -> None:

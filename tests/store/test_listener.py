@@ -136,6 +136,7 @@ async def test_echoes_wake_nobody_else(db: ClonedDatabase) -> None:
     assert not calls.said.recorder.of(NOTIFICATION_IGNORED)
 
 
+@pytest.mark.case("F01")
 async def test_a_killed_backend_is_noticed_at_once_and_all_is_looked_at_again(
     db: ClonedDatabase, sql: Connection
 ) -> None:
@@ -152,6 +153,7 @@ async def test_a_killed_backend_is_noticed_at_once_and_all_is_looked_at_again(
     assert len(calls.said.recorder.of(LISTENER_LOST)) == 3
 
 
+@pytest.mark.case("F01")
 async def test_a_half_open_connection_is_noticed_by_its_silence(db: ClonedDatabase, proxy: Proxy) -> None:
     calls = Calls()
     async with listening(proxy.dsn(db.name), calls, echo_interval=0.1, echo_timeout=0.3):
@@ -177,6 +179,7 @@ async def test_it_tries_for_ever_and_says_so_once(db: ClonedDatabase, sql: Conne
     assert len(calls.said.recorder.of(LISTENER_LOST)) == 1
 
 
+@pytest.mark.case("F08")
 async def test_behind_a_pooler_that_breaks_listen_it_says_so(db: ClonedDatabase) -> None:
     calls = Calls()
     async with (
@@ -215,6 +218,7 @@ async def test_a_listen_dsn_of_its_own_goes_round_the_pooler(db: ClonedDatabase)
             await calls.said.recorder.seen(LISTENER_CONNECTED)
 
 
+@pytest.mark.case("F01")
 async def test_a_role_whose_idle_sessions_are_ended_listens_on(db: ClonedDatabase, sql: Connection) -> None:
     await sql.execute("create role listener_of_idle_test login")
     await sql.execute("alter role listener_of_idle_test set idle_session_timeout = '100ms'")

@@ -13,6 +13,7 @@ from wakeful.store.database import open_database
 from wakeful.telemetry.events import DATABASE_LOST
 
 
+@pytest.mark.case("F82")
 async def test_a_rotated_password_is_hidden_from_its_first_use_on(tmp_path: Path) -> None:
     file = tmp_path / "dsn"
     file.write_text("postgresql://u:before@127.0.0.1:1/x")
