@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 
 from support.databases import ClonedDatabase, Connection
-from support.dispatching import heard, store_of
+from support.dispatching import alert, composed, heard, store_of, take
 from support.eventually import eventually
 from support.factories import enqueue, job_in
 from support.loops import running
@@ -76,3 +76,24 @@ async def test_a_transaction_that_is_held_open_is_seen(db: ClonedDatabase, sql: 
         show(metrics, await read_gauges(database, cap=10))
 
     assert line(metrics, "wakeful_database_oldest_snapshot_seconds ") is not None
+
+
+async def test_a_sink_that_takes_nothing_is_measured_until_it_does(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    metrics = Metrics()
+    said = heard()
+    async with store_of(db, said) as database:
+        await alert(sql, "a")
+        await composed(database, said, "hook")
+        await sql.execute(
+            "update wakeful.alert_delivery set attempts = 1, last_answer = '503', created_at = now() - interval '1 h'"
+        )
+        await sql.execute("insert into wakeful.alert_sink (sink, closed_at) values ('shop', now())")
+        show(metrics, await read_gauges(database, cap=10))
+        assert (line(metrics, 'wakeful_outbox_sink_failing_seconds{sink="hook"}') or 0) >= 3600
+        assert (line(metrics, 'wakeful_outbox_sink_failing_seconds{sink="shop"}') or 99) < 60
+
+        await take(sql)
+        show(metrics, await read_gauges(database, cap=10))
+        assert line(metrics, 'wakeful_outbox_sink_failing_seconds{sink="hook"}') is None

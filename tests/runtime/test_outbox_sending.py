@@ -294,7 +294,7 @@ async def test_without_sinks_in_the_configuration_the_log_tells(db: ClonedDataba
         await said.recorder.seen(OUTBOX_DELIVERED, sink="log")
 
     (line,) = said.recorder.of(ALERT_TOLD)
-    assert line["title"] == "a number 1"
+    assert (line["title"], line["message"], line["occurrences"]) == ("a number 1", "alert.opened", 1)
     assert line["severity"] == "warning"
 
 

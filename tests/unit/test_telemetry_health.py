@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import DATABASE_LOST, DATABASE_RESTORED
+from wakeful.telemetry.events import (
+    DATABASE_LOST,
+    DATABASE_RESTORED,
+    OUTBOX_DELIVERED,
+    OUTBOX_FAILED,
+    OUTBOX_GAVE_UP,
+    SINK_CLOSED,
+    SINK_OPENED,
+)
 from wakeful.telemetry.health import Health, Phase
 
 
@@ -94,3 +102,18 @@ def test_an_outage_of_the_database_is_never_death_and_its_end_gives_every_loop_i
         assert health.live() == (True, {})
         clock.now = 311.0
         assert health.live()[0] is False
+
+
+@pytest.mark.case("F70")
+def test_a_sink_that_takes_nothing_is_shown_and_is_no_reason_against_being_ready() -> None:
+    health = Health()
+    health.enter("serve")
+    for event, sink in ((OUTBOX_FAILED, "team"), (SINK_CLOSED, "shop"), (OUTBOX_GAVE_UP, "log")):
+        assert health.wants(event)
+        health.on_event(event, {"sink": sink, "error": "503"})
+
+    assert health.failing_sinks() == {"team": "503", "shop": "503", "log": "503"}
+    assert health.ready() == (True, {})
+    health.on_event(OUTBOX_DELIVERED, {"sink": "team"})
+    health.on_event(SINK_OPENED, {"sink": "shop"})
+    assert health.failing_sinks() == {"log": "503"}

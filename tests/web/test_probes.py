@@ -10,7 +10,7 @@ import pytest
 
 from support.serving import serving
 from wakeful.aio.lag import watch_lag
-from wakeful.telemetry.events import ATTEMPTS_ENDED, DATABASE_LOST
+from wakeful.telemetry.events import ATTEMPTS_ENDED, DATABASE_LOST, SINK_CLOSED
 from wakeful.telemetry.health import Phase
 
 
@@ -42,6 +42,16 @@ async def test_a_process_that_serves_is_ready_unless_there_is_a_reason() -> None
 
     assert (ready[0], json.loads(ready[1])) == (200, {"ready": True, "phase": "serve", "reasons": {}})
     assert unready[0] == 503 and json.loads(unready[1])["reasons"] == {"schema": "older than this release"}
+
+
+@pytest.mark.case("F70")
+async def test_a_sink_that_takes_nothing_is_shown_and_no_reason_against_being_ready() -> None:
+    async with serving() as served:
+        served.health.enter("serve")
+        served.health.on_event(SINK_CLOSED, {"sink": "team", "error": "410 Gone"})
+        ready = await served.get("/readyz")
+
+    assert (ready[0], json.loads(ready[1])["failing_sinks"]) == (200, {"team": "410 Gone"})
 
 
 @pytest.mark.parametrize("phase", ["quiesce", "drain", "interrupt", "flush", "close"])

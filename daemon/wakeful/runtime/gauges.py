@@ -28,6 +28,7 @@ GAUGES: Final = (
     ("alerts_open", ("kind",)),
     ("outbox_pending", ()),
     ("outbox_oldest_seconds", ()),
+    ("outbox_sink_failing_seconds", ("sink",)),
     ("ready_dead_rows", ()),
     ("database_oldest_snapshot_seconds", ()),
 )

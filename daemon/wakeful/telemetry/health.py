@@ -14,10 +14,21 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Literal
 
-from wakeful.telemetry.events import DATABASE_LOST, DATABASE_RESTORED, Event
+from wakeful.telemetry.events import (
+    DATABASE_LOST,
+    DATABASE_RESTORED,
+    OUTBOX_DELIVERED,
+    OUTBOX_FAILED,
+    OUTBOX_GAVE_UP,
+    SINK_CLOSED,
+    SINK_OPENED,
+    Event,
+)
 
 Phase = Literal["starting", "serve", "quiesce", "drain", "interrupt", "flush", "close"]
 
+_OF_DATABASE: Final = frozenset({DATABASE_LOST, DATABASE_RESTORED})
+_OF_SINKS: Final = frozenset({OUTBOX_DELIVERED, OUTBOX_FAILED, OUTBOX_GAVE_UP, SINK_CLOSED, SINK_OPENED})
 DATABASE: Final = "database"  # the reason under which loops may stand still
 PHASE_REASONS: Final[Mapping[Phase, str]] = {
     "starting": "not yet ready to claim jobs",
@@ -38,7 +49,7 @@ class _Loop:
 class Health:
     """The state that the probes show. Thread-safe. `clock` gives monotonic seconds."""
 
-    __slots__ = ("_clock", "_lag", "_lock", "_loops", "_phase", "_reasons")
+    __slots__ = ("_clock", "_lag", "_lock", "_loops", "_phase", "_reasons", "_sinks")
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -47,6 +58,7 @@ class Health:
         self._reasons: dict[str, str] = {}
         self._loops: dict[str, _Loop] = {}
         self._lag = 0.0
+        self._sinks: dict[str, str] = {}
 
     @property
     def phase(self) -> Phase:
@@ -120,11 +132,19 @@ class Health:
 
     def wants(self, event: Event) -> bool:
         """Whether `on_event` does anything with this event."""
-        return event is DATABASE_LOST or event is DATABASE_RESTORED
+        return event in _OF_DATABASE or event in _OF_SINKS
 
     def on_event(self, event: Event, fields: Mapping[str, object]) -> None:
-        """Subscriber of the bus: losing and regaining the database."""
+        """Subscriber of the bus: losing and regaining the database, and whether sinks take alerts."""
         if event is DATABASE_LOST:
             self.set(DATABASE, f"not reachable: {fields.get('error', 'no answer')}")
         elif event is DATABASE_RESTORED:
             self.clear(DATABASE)
+        elif event is OUTBOX_DELIVERED or event is SINK_OPENED:
+            self._sinks.pop(str(fields.get("sink")), None)
+        elif event in _OF_SINKS:
+            self._sinks[str(fields.get("sink"))] = str(fields.get("error", "failed"))
+
+    def failing_sinks(self) -> Mapping[str, str]:
+        """Give the sinks whose last message here was not taken, each with why: no reason against being ready."""
+        return dict(self._sinks)

@@ -166,6 +166,8 @@ METERS: Final[tuple[Meter, ...]] = (
     Gauge(name="wakeful_alerts_open", help="Open alerts by kind.", labels=("kind",)),
     Gauge(name="wakeful_outbox_pending", help="Deliveries that wait."),
     Gauge(name="wakeful_outbox_oldest_seconds", help="For how long the oldest one has waited."),
+    Gauge(name="wakeful_outbox_sink_failing_seconds", labels=("sink",), fold="max",
+          help="For how long a sink has taken none of the messages that were tried, or is closed."),
     Gauge(name="wakeful_ready_dead_rows", help="Dead row versions in the hot table that vacuum has not removed yet."),
     Gauge(name="wakeful_database_oldest_snapshot_seconds",
           help="Age of the oldest transaction that keeps dead rows from being removed, where this role may see it."),

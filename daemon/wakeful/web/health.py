@@ -44,7 +44,9 @@ async def readyz(request: web.Request) -> web.Response:
     """Tell whether this instance claims jobs: 200, or 503 with the reasons why not."""
     health = request.app[HEALTH]
     ready, reasons = health.ready()
-    body = {"ready": ready, "phase": health.phase, "reasons": dict(reasons)}
+    body: dict[str, object] = {"ready": ready, "phase": health.phase, "reasons": dict(reasons)}
+    if failing := health.failing_sinks():
+        body["failing_sinks"] = dict(failing)
     return web.json_response(body, status=200 if ready else 503)
 
 

@@ -46,6 +46,15 @@ union all
 select 'outbox_oldest_seconds', null, null, extract(epoch from clock_timestamp() - min(d.created_at))::double precision
 from wakeful.alert_delivery d where d.state = 'pending' having min(d.created_at) is not null
 union all
+select 'outbox_sink_failing_seconds', null, f.sink, extract(epoch from clock_timestamp() - min(f.since))::double precision
+from (
+    (select d.sink, d.created_at as since from wakeful.alert_delivery d
+     where d.state = 'pending' and d.attempts > 0 and d.last_answer is not null limit $1)
+    union all
+    select s.sink, s.closed_at from wakeful.alert_sink s where s.closed_at is not null
+) as f
+group by f.sink
+union all
 select 'ready_dead_rows', null, null, t.n_dead_tup::double precision
 from pg_stat_all_tables t where t.relid = 'wakeful.ready'::regclass
 union all
