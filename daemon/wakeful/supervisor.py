@@ -112,7 +112,9 @@ async def live(
                 open_threads(
                     limit=settings.worker.threads, stuck_limit=settings.worker.stuck_limit
                 ) as threads,
-                open_processes(registry, settings.worker) as processes,
+                open_processes(
+                    registry, settings.worker, telemetry=telemetry, stop=shutdown.requested
+                ) as processes,
             ):
                 parts = compose(
                     settings,

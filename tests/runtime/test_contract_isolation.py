@@ -88,6 +88,8 @@ async def test_a_crash_is_a_failed_attempt_that_says_how(
     row = await job_row(sql, job_id)
     assert row["last_error"] == "ProcessDied: the handler's process ended before the handler did: SIGSEGV"
     assert (row["attempts"], row["lost"]) == (1, 0)
+    errors = await sql.fetchval("select errors::text from wakeful.jobs where job_id = $1", job_id)
+    assert "ProcessDied" in errors and "Traceback" not in errors, "whose code would that show?"
     assert await sql.fetchval("select count(*) from wakeful.alert_outbox where kind = 'last_words'") == 1
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from support.isolated_jobs import registry
@@ -19,6 +21,9 @@ from wakeful.errors import ConfigError, ProcessDied
 from wakeful.handlers.invoke import Answer, Raised, Returned
 from wakeful.handlers.isolation.answers import RaisedInProcess
 from wakeful.handlers.isolation.pool import open_processes
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import PROCESS_ENDED, PROCESS_STARTED
+from wakeful.telemetry.recorder import Recorder
 
 __all__ = ["ledger"]
 
@@ -199,3 +204,22 @@ async def test_a_lifespan_that_fails_there_fails_the_start_with_its_reason(
 def test_a_misspelt_isolation_is_refused_where_it_stands() -> None:
     with pytest.raises(ValueError, match="isolation 'thread' is neither"):
         Registry().job("X", isolation="thread")(lambda job: None)  # type: ignore[arg-type]
+
+
+async def test_a_stop_ends_the_wait_for_the_first_process() -> None:
+    stop = anyio.Event()
+    stop.set()
+    async with open_processes(registry, WorkerSettings(), stop=stop) as pool:
+        assert (pool.idle, pool.pids) == (0, ())
+
+
+async def test_each_process_is_told_of_when_it_is_ready_and_how_it_ended(ledger: Ledger) -> None:
+    recorder, telemetry = Recorder(), Telemetry(strict=True)
+    telemetry.subscribe(recorder)
+    async with open_processes(registry, WorkerSettings(), telemetry=telemetry) as pool:
+        (first,) = pool.pids
+        os.kill(first, signal.SIGKILL)
+        await recorder.seen(PROCESS_ENDED)
+    (started,), (ended,) = recorder.of(PROCESS_STARTED), recorder.of(PROCESS_ENDED)
+    assert started["process"] == ended["process"] == first
+    assert str(ended["how"]).startswith("SIGKILL") and ended["jobs"] == 0

@@ -32,7 +32,9 @@ from wakeful.errors import (
     JobDeadlineExceeded,
     JobInterrupted,
     LeaseLost,
+    MemoryLimitExceeded,
     NoFreeThread,
+    ProcessDied,
     Retry,
     Snooze,
 )
@@ -77,7 +79,7 @@ def verdict(answer: Answer, buffered: Buffered, circumstances: Circumstances) ->
 def _stopped(reason: StopReason, answer: Answer, buffered: Buffered, circumstances: Circumstances) -> Outcome:
     match reason:
         case JobDeadlineExceeded():
-            trace = describe_exception(answer.exception).traceback if isinstance(answer, Raised) else None
+            trace = _entry_of(answer.exception).traceback if isinstance(answer, Raised) else None
             error = ErrorEntry(type="JobDeadlineExceeded", message=str(reason), traceback=trace)
             return Failed(error=error, delay=circumstances.delay(), alerts=buffered.alerts)
         case JobCancelled():
@@ -125,7 +127,13 @@ def _raised(raised: BaseException, buffered: Buffered, circumstances: Circumstan
         case RaisedInProcess():
             return Failed(error=raised.entry, delay=circumstances.delay(), alerts=alerts)
         case _:
-            return Failed(error=describe_exception(raised), delay=circumstances.delay(), alerts=alerts)
+            return Failed(error=_entry_of(raised), delay=circumstances.delay(), alerts=alerts)
+
+
+def _entry_of(raised: BaseException) -> ErrorEntry:
+    entry = describe_exception(raised)
+    # How a handler's process ended is no place in anybody's code, least of all in ours.
+    return replace(entry, traceback=None) if isinstance(raised, ProcessDied | MemoryLimitExceeded) else entry
 
 
 def _snoozed(snooze: Snooze, circumstances: Circumstances, alerts: tuple[AlertRequest, ...]) -> Outcome:

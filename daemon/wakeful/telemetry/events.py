@@ -63,6 +63,10 @@ LOG_DROPPED: Final = Event("log.dropped", "warning",
     "Nobody read the log for a while, and its pipe was full: so many lines were not written.", ("lines",))
 THREAD_ABANDONED: Final = Event("thread.abandoned", "critical",
     "Threads of handlers would not end; the process exits hard with 1.", ("jobs",))
+PROCESS_STARTED: Final = Event("process.started", "info", "A process for handlers with isolation is ready.",
+    ("process", "seconds"))
+PROCESS_ENDED: Final = Event("process.ended", "info",
+    "A process for handlers has ended, by itself, at a limit or because it was replaced.", ("process", "how", "jobs"))
 RESOURCES_OPENED: Final = Event("resources.opened", "info", "The handlers' lifespan was entered.",
     ("seconds",))
 RESOURCES_CLOSED: Final = Event("resources.closed", "info", "The handlers' lifespan was left.", ("seconds",))

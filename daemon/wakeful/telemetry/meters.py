@@ -90,6 +90,10 @@ METERS: Final[tuple[Meter, ...]] = (
     Gauge(name="wakeful_event_loop_lag_seconds", help="How late the event loop ran what was due."),
     Counter(name="wakeful_loop_blocks_total", help="Times that a handler blocked the event loop.",
             events=(events.LOOP_BLOCKED,), labels=("job_type",)),
+    Counter(name="wakeful_processes_started_total", help="Processes for handlers with isolation that got ready.",
+            events=(events.PROCESS_STARTED,)),
+    Counter(name="wakeful_processes_ended_total", help="Processes for handlers with isolation that have ended.",
+            events=(events.PROCESS_ENDED,)),
     # Jobs, as this instance runs them.
     Counter(name="wakeful_jobs_claimed_total", help="Jobs claimed.",
             events=(events.JOBS_CLAIMED,), labels=_BY_TYPE, amount="jobs"),

@@ -7,6 +7,7 @@ jobs, has grown, or did not answer is replaced. A job that waits for a process h
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
+from wakeful.aio.periodic import cancel_when_set
 from wakeful.core.settings import WorkerSettings
 from wakeful.core.text import only_member
 from wakeful.errors import ConfigError, ProcessDied
@@ -25,6 +27,8 @@ from wakeful.handlers.handler import Handler
 from wakeful.handlers.isolation.carrying import Carrying
 from wakeful.handlers.isolation.process import MIB, Launch, Process, greet, start_process
 from wakeful.handlers.registry import Registry
+from wakeful.telemetry.bus import Telemetry
+from wakeful.telemetry.events import PROCESS_ENDED, PROCESS_STARTED
 
 # A process that has kept more than this share of its limit after a job would soon pass it.
 GROWN: Final = 0.5
@@ -35,7 +39,10 @@ TRIES: Final = 3
 class ProcessPool:
     """At most `worker.processes` jobs at once, and as many processes; made by `open_processes`, used on that loop."""
 
-    def __init__(self, launch: Launch, worker: WorkerSettings, group: TaskGroup) -> None:
+    def __init__(
+        self, launch: Launch, worker: WorkerSettings, group: TaskGroup, telemetry: Telemetry
+    ) -> None:
+        self._telemetry = telemetry
         self._launch = launch
         self._worker = worker
         self._group = group
@@ -137,6 +144,7 @@ class ProcessPool:
             self._start_wanted()
 
     async def _start(self) -> Process:
+        began = time.monotonic()
         try:
             process = await start_process(self._launch)
             self._processes.add(process)
@@ -148,11 +156,15 @@ class ProcessPool:
         except BaseException:
             process.kill()
             raise
+        seconds = round(time.monotonic() - began, 3)
+        self._telemetry.emit(PROCESS_STARTED, process=process.pid, seconds=seconds)
         return process
 
     def _forget(self, process: Process) -> None:
         self._processes.discard(process)
         self._idle = [one for one in self._idle if one is not process]
+        how = process.how_it_ended
+        self._telemetry.emit(PROCESS_ENDED, process=process.pid, how=how, jobs=process.attempts)
         self._start_wanted()
 
     def _give_back(self, process: Process, *, answered: bool) -> None:
@@ -183,19 +195,35 @@ class ProcessPool:
 
 
 @asynccontextmanager
-async def open_processes(registry: Registry, worker: WorkerSettings) -> AsyncIterator[ProcessPool]:
+async def open_processes(
+    registry: Registry,
+    worker: WorkerSettings,
+    *,
+    telemetry: Telemetry | None = None,
+    stop: anyio.Event | None = None,
+) -> AsyncIterator[ProcessPool]:
     """Give the pool of one daemon, with a first process where a type wants one: whether it can is known at the start.
 
-    Raises ConfigError and ProcessDied.
+    `stop` ends the wait for it, since then nobody will want it. Raises ConfigError and ProcessDied.
     """
-    launch = launch_of(registry, worker)
+    launch, told = launch_of(registry, worker), telemetry or Telemetry()
     try:
-        async with anyio.create_task_group() as group, _closed(ProcessPool(launch, worker, group)) as pool:
+        async with (
+            anyio.create_task_group() as group,
+            _closed(ProcessPool(launch, worker, group, told)) as pool,
+        ):
             if launch.job_types:
-                await pool.try_one()
+                await _try_one(pool, stop or anyio.Event())
             yield pool
     except BaseExceptionGroup as raised:
         raise only_member(raised) from None
+
+
+async def _try_one(pool: ProcessPool, stop: anyio.Event) -> None:
+    async with anyio.create_task_group() as trying:
+        trying.start_soon(cancel_when_set, stop, trying.cancel_scope)
+        await pool.try_one()
+        trying.cancel_scope.cancel()
 
 
 @asynccontextmanager
