@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 
 import pytest
 from aiohttp import web
 
+from support.card_rules import discord_problems, pagerduty_problems, slack_problems, teams_problems
 from support.databases import ClonedDatabase, Connection
 from support.dispatching import alert, dispatching, heard
 from support.eventually import eventually
+from support.messages import PAYLOAD_VALUE
 from support.receiver import PATH, Received, Reply, answer, hang_up, refuse, running_receiver
 from support.vendors import KEYS, settings_of, shows_a_secret
 from wakeful.core.settings import LogSettings, SinkKind, SinkSettings
@@ -30,6 +34,12 @@ NAMES: Mapping[str, SinkKind] = {
     "broken": "apprise",
 }
 SECRETS = ("SECRET0", "s3cr3t", *KEYS.values())
+VENDORS: Mapping[str, tuple[Reply, Callable[[bytes], list[str]]]] = {
+    "other": (answer(202), teams_problems),
+    "one": (answer(200, "ok"), slack_problems),
+    "two": (answer(204), discord_problems),
+    "well": (answer(202), pagerduty_problems),
+}
 EVERYTHING = """
     select delivery::text from wakeful.alert_delivery as delivery
     union all select alert::text from wakeful.alert as alert
@@ -61,6 +71,29 @@ async def test_no_secret_is_in_an_event_a_line_of_the_log_or_a_column_however_a_
     assert len(events) >= len(NAMES)
     assert log.getvalue()
     assert shows_a_secret([*events, *rows, *log.getvalue().splitlines()], *SECRETS) == []
+
+
+async def test_what_the_outbox_makes_is_a_card_for_every_vendor(db: ClonedDatabase, sql: Connection) -> None:
+    said = heard()
+    error = "ValueError: " + "가격이 없습니다 " * 2000
+    details = {"last_error": error, "attempts": 5, "max_attempts": 5, "payload": {"key": PAYLOAD_VALUE}}
+    await alert(sql, "place 9", times=3, body=json.dumps(details))
+    async with AsyncExitStack() as stack:
+        receivers = {
+            name: await stack.enter_async_context(running_receiver(otherwise=reply))
+            for name, (reply, _) in VENDORS.items()
+        }
+        settings = {name: settings_of(NAMES[name], one.url) for name, one in receivers.items()}
+        async with dispatching(db, said, build_sinks(settings, said.telemetry)):
+            await eventually(_delivered(sql), until=lambda number: number == len(VENDORS), timeout=30)
+
+    for name, (_, problems) in VENDORS.items():
+        (received,) = receivers[name].received
+        assert problems(received.body) == []
+        told = received.body.decode()
+        for essential in ("place 9 number", "3 times", "5 of 5", "가격이 없습니다"):
+            assert essential in told, (name, essential)
+        assert PAYLOAD_VALUE not in told
 
 
 @pytest.mark.case("F74")

@@ -109,6 +109,19 @@ def test_a_summary_lists_the_alerts_and_counts_those_that_it_leaves_out(
 
 
 @vendors
+def test_a_summary_tells_what_is_over_from_what_is_open(render: Render, problems: Problems) -> None:
+    alerts = [
+        {"alert_id": n, "title": f"alert {n}", "severity": "error", "occurrences": 2, "state": state}
+        for n, state in enumerate(("open", "resolved"))
+    ]
+
+    said = markdown_free(render(body("alert.digest", alerts=alerts))).replace("\\", "")
+
+    assert "alert 0 (2 times)" in said
+    assert "\N{WHITE HEAVY CHECK MARK} alert 1 (2 times, resolved)" in said
+
+
+@vendors
 @pytest.mark.case("F76")
 @pytest.mark.parametrize("kilobytes", [14, 100])
 @pytest.mark.parametrize("letter", ["a", "é", "한", "\N{SLICE OF PIZZA}"])

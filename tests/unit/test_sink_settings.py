@@ -55,6 +55,7 @@ def test_a_sink_that_has_what_it_needs(settings: dict[str, str]) -> None:
         (MAIL | {"recipients": ""}, "recipients", "needs recipients"),
         (MAIL | {"recipients": "nobody"}, "recipients", "not an address"),
         (MAIL | {"sender": "a@b\nBcc: c@d"}, "recipients", "not an address"),
+        (MAIL | {"recipients": "mañana@b.example"}, "recipients", "not an address"),
         (MAIL | {"addresses": "public"}, "addresses", "leave it out"),
         ({"kind": "pagerduty", "key": "geheim", "url": "geheim"}, "url", "https://"),
     ],

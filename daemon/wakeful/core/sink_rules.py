@@ -91,4 +91,9 @@ def is_address(url: str, schemes: tuple[str, ...]) -> bool:
 def _is_mailbox(text: str) -> bool:
     address = text.rpartition("<")[2].rstrip("> ")
     name, at, domain = address.rpartition("@")
-    return bool(name and at and domain) and text.isprintable() and not any(one in text for one in ",;\r\n")
+    return (
+        bool(name and at and domain)
+        and address.isascii()
+        and text.isprintable()
+        and not any(one in text for one in ",;\r\n")
+    )

@@ -64,6 +64,7 @@ class Notice:
     attempts: str
     environment: str
     resolved_reason: str
+    state: str
     more: int
     samples: tuple[Sample, ...]
     links: tuple[Link, ...]
@@ -124,6 +125,7 @@ def _notice(data: Mapping[str, object], *, deep: bool) -> Notice:
         attempts=_attempts(data.get("attempts")),
         environment=line(data.get("environment")),
         resolved_reason=line(data.get("resolved_reason")),
+        state=line(data.get("state")),
         more=_count(data.get("more")),
         samples=tuple(map(_sample, _tables(data.get("samples"))[:MOST_SAMPLES])),
         links=_links(data.get("links")),

@@ -122,8 +122,11 @@ def _sample_line(sample: Sample) -> str:
 
 
 def _alert_line(notice: Notice) -> str:
-    count = how_often(notice)
-    return f"{_SIGNS[notice.severity]} {notice.title}" + (f" ({count})" if notice.occurrences > 1 else "")
+    over = notice.state == "resolved"
+    told = f"{_RESOLVED_SIGN if over else _SIGNS[notice.severity]} {notice.title}"
+    notes = (how_often(notice) if notice.occurrences > 1 else "", "resolved" if over else "")
+    noted = ", ".join(note for note in notes if note)
+    return f"{told} ({noted})" if noted else told
 
 
 def _left(number: int, what: str) -> Sequence[str]:
