@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 from uuid import UUID
 
 from hypothesis import HealthCheck, settings
@@ -31,12 +32,13 @@ from wakeful.core.outcome import FollowUp
 from wakeful.store.jobs import Lane, Verb
 
 EXAMPLES: Final = int(os.environ.get("STATE_MACHINE_EXAMPLES", "0"))
+T = TypeVar("T")
 KEYS = st.sampled_from([None, "a", "b", "c"])
 QUEUES = st.sampled_from(["one", "two"])
 TYPES = st.sampled_from(["S", "T"])
 MOST = st.integers(1, 3)
 SLOTS = st.integers(0, 2)
-ANY = st.integers(0, 2) | st.integers(0, 30)  # one of those that there are, mostly one of the last
+ANY = st.integers(0, 2) | st.integers(0, 30)  # one of those that there are, mostly one of the first
 VERBS: st.SearchStrategy[Verb] = st.sampled_from(
     ["fail", "fail", "refuse", "snooze", "hand_back", "hand_back", "put_back", "discard"]
 )
@@ -113,25 +115,26 @@ class Queue(RuleBasedStateMachine):
     @precondition(lambda self: self.known)
     @rule(which=ANY)
     def cancel(self, which: int) -> None:
-        job_id = self._job(which)
+        job_id = self._job(which, first=("RUNNING", "PENDING"))
         assert self.fleet.code("select wakeful.cancel($1)", job_id) == self.model.cancel(job_id)
 
     @precondition(lambda self: self.known)
     @rule(which=ANY)
     def requeue(self, which: int) -> None:
-        job_id = self._job(which)
+        job_id = self._job(which, first=("DEAD", "CANCELLED"))
         answer = self.fleet.code("select wakeful.requeue($1)", job_id)
         assert {None: "no", job_id: "requeued"}.get(answer, answer) == self.model.requeue(job_id)
 
     @rule(queue=QUEUES)
-    def pause(self, queue: str) -> None:
-        assert self.fleet.code("select wakeful.pause($1)", queue) == (queue not in self.model.paused)
-        self.model.paused.add(queue)
-
-    @rule(queue=QUEUES)
-    def resume(self, queue: str) -> None:
-        assert self.fleet.code("select wakeful.resume($1)", queue) == (queue in self.model.paused)
-        self.model.paused.discard(queue)
+    def pause_or_resume(self, queue: str) -> None:
+        is_open = queue not in self.model.paused
+        assert self.fleet.code("select wakeful.pause($1)", queue) is is_open
+        if is_open:
+            self.model.paused.add(queue)
+        else:
+            assert self.fleet.code("select wakeful.resume($1)", queue)
+            self.model.paused.discard(queue)
+            assert not self.fleet.code("select wakeful.resume($1)", queue)
 
     # Instances
 
@@ -159,59 +162,57 @@ class Queue(RuleBasedStateMachine):
         for one in made:
             self.model.settle(one.job_id, one.token, "put_back", later=False)
 
-    @precondition(lambda self: self.claims)
+    @precondition(lambda self: self._held())
     @rule(which=ANY)
     def finish(self, which: int) -> None:
-        claim = self._claim(which)
-        came_back = self.fleet.call(self.fleet.finish, claim)
-        assert came_back == self.model.finish(claim.job_id, claim.token)
+        claim = self._one_of(self._held(), which)
+        assert self.fleet.call(self.fleet.finish, claim)
+        assert self.model.finish(claim.job_id, claim.token)
 
-    @precondition(lambda self: len(self.claims) > 1)
-    @rule(which=ANY, other=ANY)
-    def finish_with_the_token_of_another(self, which: int, other: int) -> None:
-        claim, token = self._claim(which), self._claim(other).token
-        assert token == claim.token or not self.fleet.call(partial(self.fleet.finish, claim, token=token))
-
-    @precondition(lambda self: self.claims)
-    @rule(which=ANY, job_type=TYPES, queue=QUEUES, key=KEYS)
-    def finish_with_a_follow_up(self, which: int, job_type: str, queue: str, key: str | None) -> None:
-        claim = self._claim(which)
-        options = json.dumps({"queue": queue, "dedupe_key": key, "max_attempts": 2})
-        came_back, hit = self.fleet.call(
-            self.fleet.finish_with,
-            claim,
-            FollowUp(job_type=job_type, payload_text="{}", options_text=options),
-        )
-        assert came_back == self.model.finish(claim.job_id, claim.token)
-        if came_back:
-            new = set(self.fleet.seen()) - set(self.model.jobs)
-            job_id = hit or new.pop()
-            self._enqueued(job_id, created=hit is None, job=new_job(job_type, queue, key, 2, later=False))
-
-    @precondition(lambda self: self.claims)
+    @precondition(lambda self: self._held())
     @rule(which=ANY, verb=VERBS, later=st.booleans())
     def settle(self, which: int, verb: Verb, later: bool) -> None:
-        claim = self._claim(which)
+        claim = self._one_of(self._held(), which)
         status = self.fleet.call(partial(self.fleet.settle, claim, verb, later=later))
         assert status == self.model.settle(claim.job_id, claim.token, verb, later=later)
 
-    @precondition(lambda self: self.claims)
-    @rule()
-    def look_up_every_claim(self) -> None:
-        holding, cancelled = self.fleet.look_up(self.claims)
-        held = {n for n, one in enumerate(self.claims) if self.model.is_held(one.job_id, one.token)}
-        assert holding == held
-        assert cancelled == {n for n in held if self.model.jobs[self.claims[n].job_id].cancel_requested}
+    @precondition(lambda self: self._held())
+    @rule(which=ANY, job_type=TYPES, queue=QUEUES, key=KEYS)
+    def finish_with_a_follow_up(self, which: int, job_type: str, queue: str, key: str | None) -> None:
+        claim = self._one_of(self._held(), which)
+        came_back, hit = self.fleet.call(self.fleet.finish_with, claim, follow_up(job_type, queue, key))
+        assert came_back
+        self.model.finish(claim.job_id, claim.token)
+        job_id = hit or (set(self.fleet.seen()) - set(self.model.jobs)).pop()
+        self._enqueued(job_id, created=hit is None, job=new_job(job_type, queue, key, 2, later=False))
 
-    @precondition(lambda self: self.claims)
+    @precondition(lambda self: len(self._held()) > 1)
+    @rule(which=ANY)
+    def finish_with_the_token_of_another(self, which: int) -> None:
+        claim, other = self._one_of(self._held(), which), self._one_of(self._held(), which + 1)
+        assert self.fleet.call(partial(self.fleet.finish, claim, token=other.token)) is (
+            claim.token == other.token
+        )
+        if claim.token == other.token:
+            self.model.finish(claim.job_id, claim.token)
+
+    @precondition(lambda self: len(self._held()) < len(self.claims))
+    @rule(which=ANY, verb=VERBS)
+    def a_former_owner_writes(self, which: int, verb: Verb) -> None:
+        claim = self._one_of([one for one in self.claims if one not in self._held()], which)
+        assert not self.fleet.call(self.fleet.finish, claim)
+        assert self.fleet.call(partial(self.fleet.settle, claim, verb, later=False)) is None
+        assert self.fleet.call(self.fleet.finish_with, claim, follow_up("S", "one", None)) == (False, None)
+
     @rule()
-    def judge_every_claim(self) -> None:
+    def look(self) -> None:
+        assert all(self.fleet.beat(slot) for slot in range(3))
+        assert self.fleet.call(self.fleet.reap) == set()
+        held = {n for n, one in enumerate(self.claims) if self.model.is_held(one.job_id, one.token)}
+        cancelled = {n for n in held if self.model.jobs[self.claims[n].job_id].cancel_requested}
+        assert self.fleet.look_up(self.claims) == (held, cancelled)
         right = [self.model.verdict(one.job_id, one.token) for one in self.claims]
         assert self.fleet.verdicts(self.claims) == right
-
-    @rule(slot=SLOTS)
-    def beat(self, slot: int) -> None:
-        assert self.fleet.beat(slot)
 
     @rule(slot=SLOTS)
     def retire(self, slot: int) -> None:
@@ -229,10 +230,6 @@ class Queue(RuleBasedStateMachine):
         assert self.fleet.call(self.fleet.reap) == self.model.lose(gone)
         assert not self.fleet.beat(slot)
         self.fleet.replace(slot)
-
-    @rule()
-    def reap_while_all_are_alive(self) -> None:
-        assert self.fleet.call(self.fleet.reap) == set()
 
     @precondition(lambda self: self._waiting())
     @rule(which=ANY)
@@ -267,11 +264,17 @@ class Queue(RuleBasedStateMachine):
             assert 0 <= job.attempts <= job.max_attempts
             self.runs[job_id] = job.run_no
 
-    def _job(self, which: int) -> UUID:
-        return self.known[-1 - which % len(self.known)]
+    def _job(self, which: int, *, first: Sequence[str]) -> UUID:
+        """One that is in such a status, while there is any, with a low number; else any."""
+        fitting = [one for one, job in self.model.jobs.items() if job.status in first]
+        return self._one_of([*fitting, *self.known], which)
 
-    def _claim(self, which: int) -> Claim:
-        return self.claims[-1 - which % len(self.claims)]
+    def _held(self) -> list[Claim]:
+        return [one for one in self.claims if self.model.is_held(one.job_id, one.token)]
+
+    @staticmethod
+    def _one_of(those: Sequence[T], which: int) -> T:
+        return those[which % len(those)]
 
     def _waiting(self) -> list[UUID]:
         return [one for one in self.known if (job := self.model.jobs.get(one)) and job.table == "scheduled"]
@@ -280,6 +283,11 @@ class Queue(RuleBasedStateMachine):
         lanes = self.fleet.lanes()
         assert {one.queue for one in lanes} == {self.model.jobs[one].queue for one in self.model.claimable()}
         return lanes[which % len(lanes)]
+
+
+def follow_up(job_type: str, queue: str, key: str | None) -> FollowUp:
+    options = json.dumps({"queue": queue, "dedupe_key": key, "max_attempts": 2})
+    return FollowUp(job_type=job_type, payload_text="{}", options_text=options)
 
 
 def new_job(job_type: str, queue: str, key: str | None, most: int, *, later: bool) -> ModelJob:
@@ -297,8 +305,8 @@ def test_in_any_order_the_database_is_what_the_model_says(cluster: Cluster) -> N
         run_state_machine_as_test(
             QueueHere,
             settings=settings(
-                max_examples=EXAMPLES or 20,
-                stateful_step_count=40,
+                max_examples=EXAMPLES or 15,
+                stateful_step_count=50,
                 derandomize=not EXAMPLES,
                 deadline=None,
                 print_blob=True,
