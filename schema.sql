@@ -610,6 +610,13 @@ comment on column wakeful.alert_sink.closed_reason is 'What it said';
 comment on column wakeful.alert_sink.window_from is 'Beginning of the time in which cards are counted';
 comment on column wakeful.alert_sink.window_cards is 'Cards made in it';
 
+create table wakeful.critical_type (
+    job_type text not null,
+    constraint critical_type_pkey primary key (job_type)
+);
+comment on table wakeful.critical_type is 'Job types of which people hear at the first failed attempt, as the settings of daemons say';
+comment on column wakeful.critical_type.job_type is 'Name of the type';
+
 create table wakeful.lane_head (
     lane_id bigint      not null,
     job_id  uuid        not null,
@@ -1107,6 +1114,18 @@ begin
             jsonb_build_object('queue', f.queue, 'handed_back', f.handed_back_now, 'run_no', f.run_no_now)
         from fate f
         where f.fate = 'PENDING' and f.verb = 'hand_back' and f.handed_back_now = 5
+        union all
+        select
+            'job_failed', 'job_failed:' || f.job_type || ':' || coalesce(f.entry ->> 'type', f.verb), f.job_type, f.job_id,
+            f.job_type || ':' || coalesce(f.entry ->> 'type', f.verb),
+            left(f.job_type || ' failed and runs again: ' || coalesce(split_part(f.last_error_now, E'\n', 1), f.verb), 500),
+            'critical', f.subject,
+            jsonb_build_object(
+                'queue', f.queue, 'attempts', f.attempts_now, 'max_attempts', f.max_attempts, 'run_no', f.run_no_now,
+                'last_error', left(f.last_error_now, 2000))
+        from fate f
+        where f.fate = 'PENDING' and f.verb in ('fail', 'unserved') and f.attempts_now = 1
+          and exists (select from wakeful.critical_type c where c.job_type = f.job_type)
     ),
     freed as (
         delete from wakeful.dedupe k

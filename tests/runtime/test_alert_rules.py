@@ -171,6 +171,26 @@ async def test_many_deaths_in_one_queue_are_one_more_alert(store: Database, sql:
     assert await titles(sql) == ["30 jobs of queue mail died within ten minutes"]
 
 
+async def test_many_jobs_that_lost_their_instance_are_told_until_they_have_run(
+    store: Database, sql: Connection
+) -> None:
+    states: tuple[factories.State, ...] = ("READY", "SCHEDULED", "READY")
+    for state in states:
+        await factories.job_in(sql, state)
+    await sql.execute("update wakeful.ready set lost = 1")
+    await sql.execute("update wakeful.scheduled set lost = 2")
+    await evaluate(store, rescues=RuleSettings(least=4))
+    assert await titles(sql) == []
+    await evaluate(store, rescues=RuleSettings(least=3))
+    (title,) = await titles(sql)
+    assert title.startswith("3 jobs of queue default lost their instance")
+
+    await sql.execute("delete from wakeful.ready")
+    await pass_time(sql, 2 * MINUTE)
+    await evaluate(store, rescues=RuleSettings(least=3))
+    assert await titles(sql) == []
+
+
 async def test_a_long_transaction_is_told_by_who_holds_it_and_not_by_its_query(
     db: ClonedDatabase, store: Database, sql: Connection
 ) -> None:
@@ -282,6 +302,18 @@ async def test_thresholds_and_severities_are_set_for_queues_and_types(
 
     rows = await sql.fetch("select subject, severity from wakeful.alert")
     assert [tuple(row) for row in rows] == [("mail", "critical")]
+
+
+async def test_the_settings_say_which_types_are_critical(store: Database, sql: Connection) -> None:
+    await evaluate(store, job_failed=RuleSettings(job_types=("PUBLISH", "PAY")))
+    assert await sql.fetchval("select array_agg(job_type order by 1) from wakeful.critical_type") == [
+        "PAY",
+        "PUBLISH",
+    ]
+    await evaluate(store, publish=RuleSettings(rule="job_failed", job_types=("PUBLISH",)))
+    assert await sql.fetchval("select array_agg(job_type) from wakeful.critical_type") == ["PUBLISH"]
+    await evaluate(store)
+    assert await sql.fetchval("select count(*) from wakeful.critical_type") == 0
 
 
 async def test_a_rule_whose_alert_somebody_holds_stops_no_other(

@@ -267,3 +267,18 @@ async def only_job(connection: Connection) -> asyncpg.Record:
     rows = await connection.fetch("select * from wakeful.jobs")
     assert len(rows) == 1
     return rows[0]
+
+
+async def test_the_first_failure_of_a_critical_type_is_told_and_no_other(sql: Connection) -> None:
+    await sql.execute("insert into wakeful.critical_type (job_type) values ('PUBLISH')")
+    for job_type in ("PUBLISH", "COLLECT"):
+        made = await enqueue(sql, job_type, max_attempts=3, subject="s", queue=job_type)
+        for _ in range(2):
+            await claim(sql, made.job_id)
+            await depart(sql, made.job_id, "fail", reason="IOError: disk\nmore", entry={"type": "IOError"})
+
+    rows = await sql.fetch("select kind, dedupe_key, title, severity, subject from wakeful.alert_outbox")
+    title = "PUBLISH failed and runs again: IOError: disk"
+    assert [tuple(row) for row in rows] == [
+        ("job_failed", "job_failed:PUBLISH:IOError", title, "critical", "s")
+    ]

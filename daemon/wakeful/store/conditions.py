@@ -55,6 +55,11 @@ async def find(database: Database, statement: str, threshold: float) -> list[Fou
     ]
 
 
+async def keep_critical(database: Database, job_types: Sequence[str]) -> None:
+    """Let people hear of the first failed attempt of these job types, and of no others."""
+    await database.fetch("keep_critical_types", job_types)
+
+
 async def hold(database: Database, kind: str, conditions: Sequence[Condition]) -> list[Opened]:
     """Say that conditions hold now; gives the alerts that are new. Raises StoreBusy, with nothing done."""
     columns = [

@@ -10,6 +10,7 @@ from wakeful.outbox.rules import (
     no_worker,
     overrun,
     queue_stalled,
+    rescues,
     sink_failing,
 )
 from wakeful.outbox.rules.rule import Rule
@@ -18,6 +19,7 @@ RULES: Final[tuple[Rule, ...]] = (
     queue_stalled.RULE,
     no_worker.RULE,
     dead_rate.RULE,
+    rescues.RULE,
     overrun.RULE,
     long_transaction.RULE,
     sink_failing.RULE,

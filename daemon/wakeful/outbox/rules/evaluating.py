@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import anyio
 
@@ -20,6 +21,8 @@ from wakeful.store.conditions import Condition, Found
 from wakeful.store.database import Database
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import ALERT_OPENED, ALERT_RESOLVED, RULE_FAILED
+
+JOB_FAILED: Final = "job_failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,7 @@ class Evaluating:
 
     async def evaluate(self, stop: anyio.Event) -> None:
         """Look at everything once, until `stop` is set. Raises StoreUnavailable in an outage."""
+        await conditions.keep_critical(self.database, critical_types(self.settings))
         for rule in self.rules:
             if stop.is_set():
                 return
@@ -69,6 +73,12 @@ class Evaluating:
     def _holds(self, rule: Rule, found: Found) -> bool:
         settings = self._set(rule, found)
         return (settings is None or not settings.off) and found.value >= rule.threshold_of(settings)
+
+
+def critical_types(settings: Mapping[str, RuleSettings]) -> list[str]:
+    """Give the job types of which the first failed attempt is told: those that the rule job_failed names."""
+    named = [one for section, one in settings.items() if (one.rule or section) == JOB_FAILED and not one.off]
+    return sorted({job_type for one in named for job_type in one.job_types})
 
 
 def condition_of(rule: Rule, found: Found, settings: RuleSettings | None) -> Condition:

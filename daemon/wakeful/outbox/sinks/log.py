@@ -29,7 +29,7 @@ class LogSink:
         """Emit the line."""
         message = jsontext.loads(delivery.body)
         data = message.get("data") if isinstance(message, dict) else None
-        if not isinstance(data, dict):
+        if not isinstance(message, dict) or not isinstance(data, dict):
             return Failed(reason="the message is not an alert", permanent=True)
         shown = {field: data.get(field) for field in _SHOWN}
         self.telemetry.emit(
