@@ -160,9 +160,9 @@ async def test_a_server_without_a_free_connection_is_waited_for_like_one_that_is
     role = f"crowded_{db.name}"
     await sql.execute(f"create role {role} login in role wakeful_worker")
     try:
-        with running_daemon(db.dsn_as(role), settings=QUICK) as daemon:
+        with running_daemon(db.dsn_as(role), settings=ENDURING, handlers=HANDLERS) as daemon:
             daemon.wait_for("daemon.started")
-            jobs = [await enqueue(sql, "probe.sleep", seconds=LEASE_SECONDS) for _ in range(4)]
+            jobs = [await enqueue(sql, "probe.hour", seconds=LEASE_SECONDS) for _ in range(4)]
             daemon.wait_for("job.started", count=4)
             await sql.execute(f"alter role {role} connection limit 0")
             await terminate(sql)

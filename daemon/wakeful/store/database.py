@@ -186,11 +186,11 @@ class Database:
                 yield connection
             except BaseException as error:
                 ours = _ours(error, statement)
-                self._take_back(connection, ours)
+                self._take_back(connection, ours, statement)
                 if ours is error:
                     raise
                 raise ours from error
-            self.outage.succeeded()
+            self.outage.succeeded(statement)
             if self._closed:
                 await _close(connection)
             else:
@@ -235,7 +235,7 @@ class Database:
         """Call `call` when a connection finds another server, or another life of it, than the one before."""
         self._on_server_changed.append(call)
 
-    def _take_back(self, connection: Connection, error: BaseException) -> None:
+    def _take_back(self, connection: Connection, error: BaseException, statement: str) -> None:
         """Keep a connection only where the server itself answered with an error and the session is clean."""
         unclean = self._closed or connection.is_closed() or connection.is_in_transaction()
         if _is_answer(error) and not unclean:
@@ -246,7 +246,7 @@ class Database:
             # What broke this connection most likely broke its neighbours: the next call makes a new one.
             self._drop_idle()
             if not isinstance(error, ConnectionLost):
-                self.outage.failed(error)
+                self.outage.failed(error, refused=statement)
 
     def _drop_idle(self) -> None:
         while self._idle:
