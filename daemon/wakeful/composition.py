@@ -59,7 +59,7 @@ from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.health import Health
 from wakeful.telemetry.metrics import Metrics
 
-RULES_SECONDS: Final = 15.0  # how often the fleet looks at what the rules watch
+RULES_SECONDS: Final = 30.0  # how often the fleet looks at what the rules watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

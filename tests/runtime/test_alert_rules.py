@@ -14,10 +14,11 @@ from support.dispatching import Heard, alert, composed, heard, pass_time, store_
 from support.factories import enqueue
 from support.owners import Owner, register
 from wakeful.core.alert_settings import RuleSettings
+from wakeful.outbox.folding import fold_events
 from wakeful.outbox.rules import RULES
 from wakeful.outbox.rules.evaluating import Evaluating
 from wakeful.outbox.rules.rule import Rule
-from wakeful.store import lanes
+from wakeful.store import lanes, outbox
 from wakeful.store.database import Database
 from wakeful.telemetry.events import RULE_FAILED
 
@@ -271,6 +272,18 @@ async def test_the_only_sink_is_not_told_of_itself(store: Database, said: Heard,
 
     assert await titles(sql) == ["alerts to hook have failed for 1h: 410 Gone"]
     assert await sql.fetchval("select count(*) from wakeful.alert_delivery") == 0
+
+
+async def test_a_condition_is_not_over_for_being_quiet(store: Database, sql: Connection) -> None:
+    await sql.execute(
+        "insert into wakeful.alert_sink (sink, closed_at) values ('hook', now() - interval '1 h')"
+    )
+    await evaluate(store)
+    await alert(sql, "a")
+    await fold_events(store, store.telemetry)
+    await pass_time(sql, 24 * 60 * MINUTE)
+
+    assert [one.kind for one in await outbox.resolve_quiet(store, MINUTE)] == ["trouble"]
 
 
 async def test_two_that_look_at_once_make_one_alert(

@@ -60,6 +60,11 @@ async def keep_critical(database: Database, job_types: Sequence[str]) -> None:
     await database.fetch("keep_critical_types", job_types)
 
 
+async def open_kinds(database: Database) -> frozenset[str]:
+    """The rules that have an alert which is not resolved."""
+    return frozenset(row["kind"] for row in await database.fetch("list_condition_kinds"))
+
+
 async def hold(database: Database, kind: str, conditions: Sequence[Condition]) -> list[Opened]:
     """Say that conditions hold now; gives the alerts that are new. Raises StoreBusy, with nothing done."""
     columns = [

@@ -38,15 +38,18 @@ class Evaluating:
     async def evaluate(self, stop: anyio.Event) -> None:
         """Look at everything once, until `stop` is set. Raises StoreUnavailable in an outage."""
         await conditions.keep_critical(self.database, critical_types(self.settings))
+        open_kinds = await conditions.open_kinds(self.database)
         for rule in self.rules:
             if stop.is_set():
                 return
             try:
-                await self._evaluate(rule)
+                await self._hold(rule)
+                if rule.name in open_kinds:
+                    await self._end(rule)
             except (StoreBusy, DataRefused) as error:
                 self.telemetry.emit(RULE_FAILED, rule=rule.name, error=str(error))
 
-    async def _evaluate(self, rule: Rule) -> None:
+    async def _hold(self, rule: Rule) -> None:
         found = await conditions.find(self.database, rule.statement, self._lowest(rule))
         held = [condition_of(rule, one, self._set(rule, one)) for one in found if self._holds(rule, one)]
         for opened in await conditions.hold(self.database, rule.name, held):
@@ -57,6 +60,8 @@ class Evaluating:
                 subject=opened.subject,
                 title=opened.title,
             )
+
+    async def _end(self, rule: Rule) -> None:
         for ended in await conditions.end(self.database, rule.name, self.settle):
             self.telemetry.emit(
                 ALERT_RESOLVED, alert_id=ended.alert_id, kind=ended.kind, occurrences=ended.occurrences
