@@ -187,6 +187,16 @@ async def test_how_long_a_receiver_asks_to_wait(kind: SinkKind, status: int) -> 
         assert (outcome(answered), answered.retry_after) == ("retry", seconds), (headers, text)
 
 
+@pytest.mark.parametrize(
+    ("kind", "status"), [("slack", 202), ("pagerduty", 200), ("discord", 202), ("teams", 204)]
+)
+async def test_a_success_of_another_kind_says_why_it_is_none(kind: SinkKind, status: int) -> None:
+    async with running_receiver(otherwise=answer(status)) as receiver:
+        answered = await tried(sink_of(kind, receiver.url))
+
+    assert "a success here has another status" in str(answered)
+
+
 @pytest.mark.case("F75")
 async def test_an_old_connector_hides_how_long_to_wait_in_a_success() -> None:
     reply = answer(200, HIDDEN.format(429), headers=[("Retry-After", "17")])

@@ -6,6 +6,7 @@ people may mend it meanwhile. Of a body nothing is shown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -21,6 +22,7 @@ NEVER_ACCEPTED: Final = frozenset({413, 415, 422})
 # The same for a vendor that says 400 to what it can't read, and to nothing else.
 NEVER_ACCEPTED_BY_VENDORS: Final = NEVER_ACCEPTED | {400, 414, 431}
 
+_HINTS: Final[Mapping[int, str]] = {2: "a success here has another status", 3: "redirects are not followed"}
 _WAIT_HEADERS: Final = ("Retry-After", "X-RateLimit-Reset-After", "RateLimit-Reset")
 _SLOW_DOWN: Final = frozenset({429, 503})
 
@@ -30,9 +32,9 @@ def refused(
 ) -> Failed:
     """Give the failure that a reply means. `because` is what the vendor said of it, in words known to be harmless."""
     status = reply.status
-    hint = f"; {because}" if because else "; redirects are not followed" if 300 <= status < 400 else ""
+    why = because or _HINTS.get(status // 100, "")
     return Failed(
-        reason=f"{named(status)}{hint}",
+        reason=f"{named(status)}; {why}" if why else named(status),
         retry_after=asked_to_wait(reply),
         permanent=status in never,
         gone=gone or status == HTTPStatus.GONE,
