@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import anyio
 import pytest
@@ -31,8 +31,11 @@ async def test_a_claim_makes_a_waiting_job_running_and_counts_its_attempt(
         row = await ready_row(sql, job_id)
         assert (row["owner"], row["claim"]) == (claimer.owner.instance_id, claimed.job.claim)
         assert (row["attempts"], row["run_no"]) == (claimed.job.attempts, claimed.job.run_no) == (1, 1)
-        assert row["started_at"] == claimed.claimed_at
-        assert row["deadline_at"] - row["started_at"] == timedelta(minutes=7)
+        assert row["started_at"] == datetime.fromtimestamp(claimed.claimed_epoch, UTC)
+        # The clock is read twice, perhaps with a microsecond between.
+        assert (
+            timedelta(minutes=7) <= row["deadline_at"] - row["started_at"] < timedelta(minutes=7, seconds=1)
+        )
         assert claimed.job.deadline == 420.0
         assert (await job_row(sql, job_id))["status"] == "RUNNING"
         assert 0 < claimed.job.claim < 2**63

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -59,7 +60,7 @@ async def test_a_finished_job_is_done_with_its_exact_result_and_all_that_it_went
         assert row["result"] == jsontext.loads(EXACT)
         assert row["degraded"] == ["copy provider down"]
         assert row["instance_id"] == claimer.owner.instance_id
-        assert row["started_at"] == claimed.claimed_at < row["finished_at"]
+        assert row["started_at"] == datetime.fromtimestamp(claimed.claimed_epoch, UTC) < row["finished_at"]
         assert (row["attempts"], row["run_no"], row["subject"], row["tags"]) == (1, 1, "abc", ["t"])
         assert await table_of(sql, job_id) == ["finished"]
 

@@ -92,7 +92,6 @@ def make_job(**fields: Any) -> Job:
         "deadline": 60.0,
         "tags": ("a",),
         "meta_text": '{"traceparent": "00-1"}',
-        "created_at": datetime(2026, 3, 1, tzinfo=UTC),
     }
     return Job(**{**given, **fields})
 

@@ -165,9 +165,8 @@ class Fleet:
 
         async def one(slot: int) -> None:
             claimed = await jobs.claim(
-                self._databases[slot], lane.lane_id, limit, owner=self.owners[slot], token=new_token(), hurried=False,
-                queue=lane.queue,
-            )  # fmt: skip
+                self._databases[slot], lane, limit, owner=self.owners[slot], token=new_token(), hurried=False
+            )
             made.extend(Claim(slot=slot, instance=self.owners[slot][0], claimed=each) for each in claimed)
 
         self.call(_together, [lambda slot=slot: one(slot) for slot in slots])

@@ -37,7 +37,7 @@ class Owner:
         claimed: list[Job] = []
         for lane in await jobs.find_lanes(self.database, job_types=None, queues=None):
             found = await jobs.claim(
-                self.database, lane.lane_id, limit, owner=self.pair, token=token(), hurried=False
+                self.database, lane, limit, owner=self.pair, token=token(), hurried=False
             )
             claimed += [one.job for one in found]
         return claimed

@@ -45,11 +45,13 @@ class Claimer:
         self, limit: int = 100, *, lane: int | None = None, hurried: bool = False
     ) -> list[Claimed]:
         """Claim from one lane, or from every lane, with one token a lane."""
-        lanes = [lane] if lane is not None else [one.lane_id for one in await self.lanes()]
+        lanes = await self.lanes()
+        if lane is not None:  # also one in which nothing is to be found
+            lanes = [one for one in lanes if one.lane_id == lane] or [empty_lane(lane)]
         claimed: list[Claimed] = []
-        for lane_id in lanes:
+        for one in lanes:
             claimed += await store.claim(
-                self.database, lane_id, limit, owner=self.owner.pair, token=new_token(), hurried=hurried
+                self.database, one, limit, owner=self.owner.pair, token=new_token(), hurried=hurried
             )
         return claimed
 
@@ -74,6 +76,20 @@ class Claimer:
             lost_limit=3,
         )
         return settled.get(claimed.job.job_id)
+
+
+def empty_lane(lane_id: int) -> store.Lane:
+    """A lane of this id, as one remembers it that has found it earlier."""
+    return store.Lane(
+        lane_id=lane_id,
+        pos=0,
+        job_type="COLLECT",
+        queue="default",
+        priority="normal",
+        limit_key=None,
+        suspect=False,
+        waiting=0.0,
+    )
 
 
 def telling() -> tuple[Telemetry, Recorder]:
@@ -161,13 +177,6 @@ _JSON = frozenset({"payload", "errors", "result", "progress", "meta"})
 
 def held(claimed: Claimed) -> Holding:
     """The claim as the runtime holds it, its handler ended."""
-    holding = Holding(
-        job=claimed.job,
-        lease=30.0,
-        wait=claimed.wait,
-        snoozed=claimed.snoozed,
-        suspect=False,
-        claimed_at=claimed.claimed_at,
-    )
+    holding = Holding(claimed, 30.0)
     holding.stage = "ending"
     return holding

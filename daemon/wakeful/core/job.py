@@ -5,7 +5,6 @@ Values only. The row itself lives in `wakeful.ready`; (lane_id, pos) finds it an
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -34,7 +33,6 @@ class Job(NamedTuple):
     deadline: float
     tags: tuple[str, ...]
     meta_text: str
-    created_at: datetime
 
     @property
     def payload(self) -> object:

@@ -225,13 +225,12 @@ async def _claim_by(claiming: Claiming, owner: Owner, lane: Lane, *, limit: int,
     try:
         claimed = await store.claim(
             claiming.database,
-            lane.lane_id,
+            lane,
             limit,
             owner=owner.pair,
             token=token,
             hurried=claiming.pace.is_short(lane.job_type),
             after=after,
-            queue=lane.queue,
         )
     except StoreUnavailable:
         until = time.monotonic() + DOUBT_SECONDS
@@ -244,7 +243,12 @@ async def _claim_by(claiming: Claiming, owner: Owner, lane: Lane, *, limit: int,
         bearings.took(lane.lane_id, claimed[-1].job.pos, low_water=low_water, seconds=seconds)
         claiming.finding.claimed(lane, len(claimed), claimed[-1].wait)
         lease = claiming.scope.lease_of(lane.job_type)
-        _hand_over(claiming, owner, [_holding(lane, one, lease) for one in claimed])
+        received = time.monotonic()
+        _hand_over(
+            claiming,
+            owner,
+            [Holding(one, lease, suspect=lane.suspect, received=received) for one in claimed],
+        )
         _tell_all(claiming.telemetry, lane, claimed)
     return len(claimed)
 
@@ -267,17 +271,6 @@ async def release_doubts(claiming: Claiming) -> None:
         )
         if released and not locked:
             claiming.holdings.resolve(doubt)  # a token is one statement's: it took nothing else
-
-
-def _holding(lane: Lane, claimed: Claimed, lease: float) -> Holding:
-    return Holding(
-        job=claimed.job,
-        lease=lease,
-        wait=claimed.wait,
-        snoozed=claimed.snoozed,
-        suspect=lane.suspect,
-        claimed_at=claimed.claimed_at,
-    )
 
 
 def _tell_all(telemetry: Telemetry, lane: Lane, claimed: Sequence[Claimed]) -> None:

@@ -67,7 +67,7 @@ class Crew:
             return False
         before = len(self._inbox)
         self._inbox.extend(holdings)
-        for _ in range(len(self._inbox) - before):
+        for _ in range(min(len(self._inbox) - before, len(self._idle))):
             self._wake_one()
         return True
 

@@ -12,38 +12,43 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Literal
 from uuid import UUID
 
 from wakeful.core.job import Job
+from wakeful.store.jobs import Claimed
 
 Stage = Literal["waiting", "running", "ending"]
 
 ASK_SECONDS: Final = 5.0
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class Holding:
-    """One claimed job. `lease` is its type's, in seconds; times are monotonic seconds of this process."""
+    """One claimed job. `lease` is its type's, in seconds; times are monotonic seconds of this process.
 
-    job: Job
-    lease: float
-    wait: float
-    snoozed: float
-    suspect: bool
-    claimed_at: datetime
-    received: float = field(default_factory=time.monotonic)
-    stage: Stage = "waiting"
-    lost: bool = False
-    started: float | None = None
-    # Names this claim of this job: a token is one a statement, a job may be claimed again.
-    key: tuple[UUID, int] = field(init=False)
+    `key` names this claim of this job: a token is one a statement, a job may be claimed again. Written out, since one
+    is made for each claim, and a dataclass of this size takes twice as long to make.
+    """
 
-    def __post_init__(self) -> None:
-        self.key = self.job.job_id, self.job.claim
+    __slots__ = (
+        *("claimed_epoch", "job", "key", "lease", "lost", "received", "snoozed", "stage", "started"),
+        *("suspect", "wait"),
+    )
+
+    def __init__(
+        self, claimed: Claimed, lease: float, *, suspect: bool = False, received: float | None = None
+    ) -> None:
+        job, self.wait, self.snoozed, self.claimed_epoch = claimed
+        self.job: Job = job
+        self.key: tuple[UUID, int] = (job.job_id, job.claim)
+        self.lease = lease
+        self.suspect = suspect
+        self.received = time.monotonic() if received is None else received
+        self.stage: Stage = "waiting"
+        self.lost = False
+        self.started: float | None = None
 
     @property
     def lane_id(self) -> int:

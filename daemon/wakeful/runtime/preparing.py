@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -179,4 +179,5 @@ class _DatabaseClock:
     holding: Holding
 
     def __call__(self) -> datetime:
-        return self.holding.claimed_at + timedelta(seconds=time.monotonic() - self.holding.received)
+        since = time.monotonic() - self.holding.received
+        return datetime.fromtimestamp(self.holding.claimed_epoch + since, UTC)

@@ -46,12 +46,12 @@ class Lane:
 
 
 class Claimed(NamedTuple):
-    """A claimed job, how long it had been due and had snoozed in all (seconds), and the database's time of it."""
+    """A claimed job, how long it had been due and had snoozed in all (seconds), and its time, seconds since 1970."""
 
     job: Job
     wait: float
     snoozed: float
-    claimed_at: datetime
+    claimed_epoch: float
 
 
 class Finish(NamedTuple):
@@ -152,22 +152,21 @@ async def look_at_lanes(
 
 async def claim(
     database: Database,
-    lane_id: int,
+    lane: Lane,
     limit: int,
     *,
     owner: tuple[int, int],
     token: int,
     hurried: bool,
     after: int = 0,
-    queue: str | None = None,
 ) -> list[Claimed]:
     """Claim at most `limit` first jobs of a lane for `owner` (instance id, incarnation), in the lane's order.
 
     `hurried` commits asynchronously: only for types whose jobs run under a second (I6). Only what lies behind the
-    position `after` is looked at; nothing is claimed while `queue` is paused.
+    position `after` is looked at; nothing is claimed while its queue is paused.
     """
-    rows = await database.fetch("claim_jobs", lane_id, limit, *owner, token, hurried, after, queue)
-    claimed = [_claimed(row, lane_id, token) for row in rows]
+    rows = await database.fetch("claim_jobs", lane.lane_id, limit, *owner, token, hurried, after, lane.queue)
+    claimed = [_claimed(row, lane, token) for row in rows]
     claimed.sort(key=lambda one: one.job.pos)
     return claimed
 
@@ -287,14 +286,15 @@ async def write_job_log(
         await database.fetch("write_job_log", *(list(column) for column in zip(*lines, strict=True)))
 
 
-def _claimed(row: Record, lane_id: int, token: int) -> Claimed:
-    # In the order of claim_jobs.sql's columns: to ask for each by its name costs more than all the rest.
+def _claimed(row: Record, lane: Lane, token: int) -> Claimed:
+    # In the order of claim_jobs.sql's columns: to ask for each by its name costs more than all the rest. What the jobs
+    # of a lane have in common is not among them.
     # fmt: off
-    (pos, job_id, job_type, queue, priority, subject, payload_text, attempts, max_attempts,
-     run_no, lost, snoozed, deadline, tags, meta_text, created_at, started_at, wait) = row
+    (pos, job_id, subject, payload_text, attempts, max_attempts, run_no, lost, snoozed, deadline, tags, meta_text,
+     epoch, wait) = row
     job = Job(
-        lane_id, pos, token, job_id, job_type, queue, priority, subject, payload_text, attempts, max_attempts,
-        run_no, lost, deadline, tuple(tags) if tags else (), meta_text or "{}", created_at,
+        lane.lane_id, pos, token, job_id, lane.job_type, lane.queue, lane.priority, subject, payload_text,
+        attempts, max_attempts, run_no, lost, deadline, tuple(tags) if tags else (), meta_text or "{}",
     )
     # fmt: on
-    return Claimed(job, wait, snoozed, started_at)
+    return Claimed(job, wait, snoozed or 0.0, epoch)

@@ -43,6 +43,7 @@ from wakeful.runtime.preparing import progress_of
 from wakeful.runtime.worker import outcome_of_given_up
 from wakeful.store import instances
 from wakeful.store.database import Database
+from wakeful.store.jobs import Claimed
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.health import Health
 from wakeful.telemetry.metrics import Metrics
@@ -159,14 +160,7 @@ class Instance:
             if holding.job_id == job.job_id and holding.claim == job.claim:
                 return holding
         # A former claim: the fence has to refuse it, not this process.
-        return Holding(
-            job=job,
-            lease=self._parts.settings.lease.default,
-            wait=0.0,
-            snoozed=0.0,
-            suspect=False,
-            claimed_at=job.created_at,
-        )
+        return Holding(Claimed(job, 0.0, 0.0, 0.0), self._parts.settings.lease.default)
 
 
 @asynccontextmanager

@@ -6,7 +6,6 @@ Invariant: a job's place in its queue and its token stay behind: only the daemon
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -20,20 +19,12 @@ def document_of(job: Job) -> dict[str, object]:
     """Give a job as JSON values."""
     names = ("job_type", "queue", "priority", "subject", "payload_text", "attempts", "max_attempts")
     fields = {name: getattr(job, name) for name in (*names, "run_no", "lost", "deadline", "meta_text")}
-    return fields | {
-        "job_id": str(job.job_id),
-        "tags": list(job.tags),
-        "created_at": job.created_at.isoformat(),
-    }
+    return fields | {"job_id": str(job.job_id), "tags": list(job.tags)}
 
 
 def job_of(document: Mapping[str, Any]) -> Job:
     """Give the job that `document_of` was given."""
-    special = {
-        "job_id": UUID(document["job_id"]),
-        "tags": tuple(document["tags"]),
-        "created_at": datetime.fromisoformat(document["created_at"]),
-    }
+    special = {"job_id": UUID(document["job_id"]), "tags": tuple(document["tags"])}
     return Job(**{**document, **special, "lane_id": 0, "pos": 0, "claim": 0})
 
 
