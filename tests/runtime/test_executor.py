@@ -172,6 +172,54 @@ async def test_whatever_a_handler_does_to_its_task_the_next_jobs_of_its_worker_r
     assert await sql.fetchval(nice_ones) == 4
 
 
+async def cancels_itself_without_waiting(job: JobContext) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
+async def leaves_a_variable(job: JobContext) -> None:
+    left_behind.set(str(job.job_id))
+
+
+SILENT = (enters_a_scope_and_never_leaves, cancels_itself_without_waiting, leaves_a_variable)
+
+
+@pytest.mark.case("F93")
+@pytest.mark.parametrize("handler", SILENT, ids=lambda handler: handler.__name__)
+async def test_of_jobs_that_a_worker_runs_in_a_row_none_meets_what_another_has_left(
+    db: ClonedDatabase, sql: Connection, handler: Callable[[JobContext], object]
+) -> None:
+    registry, found = Registry(), list[str]()
+    registry.job("SILENT", max_attempts=1)(handler)
+
+    @registry.job("NICE")
+    async def nice(job: JobContext) -> str:
+        found.append(left_behind.get())
+        await asyncio.sleep(0.02)
+        return "well"
+
+    @registry.job("QUICK")
+    async def quick(job: JobContext) -> None:
+        found.append(left_behind.get())
+
+    # Held back until all are there; the first ones teach the pace of their types, so that the others wait in a row.
+    await sql.execute("select wakeful.pause('default')")
+    for _ in range(30):
+        await enqueue(sql, "SILENT", max_attempts=1)
+        await enqueue(sql, "QUICK")
+    for _ in range(5):
+        await enqueue(sql, "NICE")
+    async with running(db, registry, settings=brisk(concurrency=1)) as one:
+        await sql.execute("select wakeful.resume('default')")
+        await all_ended(sql)
+        assert (one.parts.crew.busy, one.parts.crew.waiting) == (0, 0)
+
+    assert found == ["nothing"] * 35
+    assert await sql.fetchval("select count(*) from wakeful.jobs where status <> 'DONE'") == 0
+    assert await sql.fetchval("select count(*) from wakeful.jobs where attempts <> 1") == 0
+
+
 async def test_a_handler_that_blocks_the_loop_loses_no_lease_and_no_other_job(
     db: ClonedDatabase, sql: Connection
 ) -> None:

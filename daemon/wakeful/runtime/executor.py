@@ -30,22 +30,29 @@ from wakeful.telemetry.job_log import LineBuffer, attempt_context
 
 
 async def execute(
-    executing: Executing, holding: Holding, *, landed: Callable[[Landing], None] | None = None
-) -> Attempt | None:
-    """Run one attempt to its end, in the caller's task, which is to end with it; gives it where it was called."""
+    executing: Executing,
+    holding: Holding,
+    task: asyncio.Task[object] | None = None,
+    *,
+    landed: Callable[[Landing], None] | None = None,
+) -> bool:
+    """Run one attempt to its end in `task`, the caller's; True: another worker was given the caller's place meanwhile.
+
+    The task is to end with the attempt where the handler has left anything in it.
+    """
     refused = _may_not_start(executing, holding)
     if refused is not None:
         executing.submit(Conclusion(holding=holding, outcome=refused, landed=landed))
-        return None
+        return False
     prepared = prepare(executing, holding)
     if not isinstance(prepared, Prepared):
         executing.submit(Conclusion(holding=holding, outcome=prepared, landed=landed))
-        return None
-    attempt = _begin(executing, holding, prepared, landed)
+        return False
+    attempt = _begin(executing, holding, prepared, task=task, landed=landed)
     answer = await _call(executing, prepared)
     executing.attempts.end(holding)
     _end(executing, attempt, prepared, answer)
-    return attempt
+    return attempt.replaced
 
 
 def _may_not_start(executing: Executing, holding: Holding) -> Outcome | None:
@@ -66,17 +73,19 @@ def _begin(
     executing: Executing,
     holding: Holding,
     prepared: Prepared,
+    *,
+    task: asyncio.Task[object] | None,
     landed: Callable[[Landing], None] | None,
 ) -> Attempt:
-    task = asyncio.current_task()
-    assert task is not None
+    running = task or asyncio.current_task()
+    assert running is not None
     seconds = deadline_of(executing, holding)
     place = executing.place_of(prepared.handler)
     holding.stage, holding.started = "running", time.monotonic()
     attempt = Attempt(
         holding=holding,
         control=prepared.control,
-        task=task,
+        task=running,
         on_loop=prepared.handler.runs_on_loop and not prepared.handler.is_isolated,
         deadline=holding.started + seconds,
         grace=seconds,

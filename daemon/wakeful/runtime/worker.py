@@ -1,8 +1,9 @@
-"""The workers: each takes one job, sees it through in a task of its own, and leaves its place to a fresh one.
+"""The workers: each takes a job, sees it through in its task, and leaves its place to a fresh one.
 
 Invariant: there are `concurrency` places, and in each a worker; one whose handler is stuck loses its place to
-another, up to a bound. A worker's task ends with its one handler, so nothing that this leaves behind in it, neither
-variables nor cancellations, is met by another job (ADR 14); all of them start in the same context.
+another, up to a bound. What a handler leaves behind in its task, be it variables or cancellations, is met by no other
+job (ADR 14): a worker goes on with a next one only where its task is as it was before the handler (ADR 37). All of them
+start in the same context.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import anyio
 
 from wakeful.core.outcome import Discarded, ErrorEntry, Failed, HandedBack, Outcome
 from wakeful.errors import JobCancelled, JobInterrupted, LeaseLost
-from wakeful.runtime.apart import apart
+from wakeful.runtime.apart import apart, are_variables, traces_in
 from wakeful.runtime.attempts import Attempt
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.crew import Crew
@@ -26,6 +27,8 @@ from wakeful.runtime.holdings import Holding
 from wakeful.runtime.preparing import Executing, delay_after
 
 ROOM_SECONDS: Final = 0.5
+# Jobs that never wait are run in a row, as many as all workers together may before the loop turns to something else.
+JOBS_A_TURN: Final = 80
 OVERLAP_NOTE: Final = "its code would not end and may still run"
 
 
@@ -58,19 +61,30 @@ class Workers:
         # One that is cancelled before this runs nothing of its own, so its place is filled from outside.
         begun.append(True)
         try:
-            holding = await self._next()
-            attempt = None if holding is None else await execute(self.executing, holding)
+            if await self._run_jobs():
+                self._leave()
         except asyncio.CancelledError:  # a handler that cancels whatever it finds found an idle worker
             self._leave()
         except Exception as error:  # noqa: BLE001 -- a bug of ours: told in one place, and the end of the process
             self._failure = error
             self._over.set()
-        else:
-            if holding is not None and (attempt is None or not attempt.replaced):
-                self.crew.done()
-                self._leave()
-            elif holding is None:
+
+    async def _run_jobs(self) -> bool:
+        """Run a job, and others in a row while the task is as it was; True: the worker's place is free."""
+        task = asyncio.current_task()
+        assert task is not None
+        variables, traces = copy_context(), traces_in(task)
+        for _ in range(max(1, JOBS_A_TURN // self.crew.concurrency)):
+            holding = await self._next()
+            if holding is None:
                 self._over.set()
+                return False
+            if await execute(self.executing, holding, task):
+                return False
+            self.crew.done()
+            if traces_in(task) != traces or not are_variables(variables):
+                break
+        return True
 
     async def _next(self) -> Holding | None:
         # In an outage there comes no room, and a stop waits for none.
