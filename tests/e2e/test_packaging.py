@@ -94,7 +94,7 @@ def test_the_wheel_needs_no_server_and_no_imaging_library_unless_asked(wheel: Pa
     packed = contents(wheel)
     (metadata,) = (text.decode() for name, text in packed.items() if name.endswith(".dist-info/METADATA"))
     always = re.findall(r"^Requires-Dist: ([\w-]+)(?!.*extra ==).*$", metadata, re.MULTILINE)
-    assert sorted(always) == ["aiohttp", "anyio", "asyncpg", "simplejson", "structlog"]
+    assert sorted(always) == ["aiohttp", "aiosmtplib", "anyio", "asyncpg", "simplejson", "structlog"]
 
 
 def test_the_wheel_holds_no_credentials(wheel: Path) -> None:
