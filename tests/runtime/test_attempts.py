@@ -32,6 +32,16 @@ from wakeful.telemetry.events import JOB_CANCEL_REQUESTED, JOB_OVERLAPPED, JOB_S
 from wakeful.telemetry.recorder import Recorder
 
 
+class _InThread:
+    """A place whose threads carry every attempt."""
+
+    def carries(self, _label: str) -> bool:
+        return True
+
+    def waits(self, _label: str) -> bool:
+        return False
+
+
 @dataclass(slots=True, kw_only=True)
 class Office:
     """An overseer and what it did; `now` moves only when told to."""
@@ -64,13 +74,12 @@ class Office:
         task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(deaf())
         self.tasks.append(task)
         attempt = Attempt(
-            holding=make_holding(),
-            control=AttemptControl(deadline),
+            make_holding(),
+            AttemptControl(deadline),
             task=task,
-            on_loop=on_loop,
-            deadline=self.now + deadline,
-            grace=deadline,
-            in_thread=lambda _label: not on_loop,
+            seconds=deadline,
+            place=None if on_loop else _InThread(),
+            started=self.now,
         )
         self.attempts.begin(attempt)
         return attempt

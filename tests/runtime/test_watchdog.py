@@ -40,13 +40,12 @@ class Kennel:
     def begin(self, work: Any, *, deadline: float = 3600.0, grace: float = 3600.0) -> Attempt:
         """An attempt that does this in a task of its own."""
         attempt = Attempt(
-            holding=make_holding(job_type="BLOCKING"),
-            control=AttemptControl(deadline),
+            make_holding(job_type="BLOCKING"),
+            AttemptControl(deadline),
             task=asyncio.get_running_loop().create_task(work),
-            on_loop=True,
-            deadline=time.monotonic() + deadline,
-            grace=grace,
+            seconds=deadline,
         )
+        attempt.grace = grace
         self.attempts.begin(attempt)
         return attempt
 

@@ -16,13 +16,15 @@ from support import isolated_jobs
 from support.attempts import Attempt, make_attempt, make_job
 from support.eventually import eventually, looked
 from wakeful.core import jsontext
+from wakeful.core.job import Job
 from wakeful.core.secrets import values_at
 from wakeful.core.settings import WorkerSettings
+from wakeful.handlers.context import inside
 from wakeful.handlers.control import StopReason
 from wakeful.handlers.invoke import Answer, invoke
 from wakeful.handlers.isolation.pool import ProcessPool, open_processes
 from wakeful.handlers.threads import ThreadPool, open_threads
-from wakeful.telemetry.job_log import JobNames, LineBuffer, attempt_context, job_logger
+from wakeful.telemetry.job_log import LineBuffer, attempt_context, job_logger
 from wakeful.telemetry.redaction import Redactor
 
 
@@ -92,9 +94,8 @@ class Processes:
             ran.answer = await invoke(handler, job, None, self.threads, elsewhere=self.pool)
 
 
-def names_of(attempt: Attempt) -> JobNames:
-    job = attempt.job
-    return JobNames(job.job_id, job.job_type, job.queue, job.run_no, job.attempt)
+def names_of(attempt: Attempt) -> Job:
+    return inside(attempt.job).job
 
 
 @asynccontextmanager

@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import sys
 import threading
-import uuid
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from functools import partial
@@ -14,15 +13,16 @@ from functools import partial
 import anyio
 import pytest
 
+from support.attempts import make_job
 from wakeful.sturdy import sturdy_loop
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import EXIT_REFUSED
-from wakeful.telemetry.job_log import JobNames, LineBuffer, attempt_context
+from wakeful.telemetry.job_log import LineBuffer, attempt_context
 from wakeful.telemetry.recorder import Recorder
 from wakeful.telemetry.redaction import Redactor
 
 LOOPS = ["asyncio", *(["uvloop"] if importlib.util.find_spec("uvloop") else [])]
-NAMES = JobNames(uuid.UUID(int=1), "COLLECT", "default", 1, 1)
+NAMES = make_job()
 
 
 @pytest.fixture(params=LOOPS)

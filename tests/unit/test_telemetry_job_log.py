@@ -17,8 +17,10 @@ import anyio.lowlevel
 import pytest
 import structlog
 
+from support.attempts import make_job
+from wakeful.core.job import Job
 from wakeful.core.settings import LogSettings
-from wakeful.telemetry.job_log import JobNames, LineBuffer, attempt_context, job_logger
+from wakeful.telemetry.job_log import LineBuffer, attempt_context, job_logger
 from wakeful.telemetry.logging import configure_logging
 from wakeful.telemetry.redaction import Redactor
 
@@ -64,9 +66,9 @@ async def test_each_line_carries_its_own_job_in_tasks_and_in_threads(stream: io.
     ]
 
 
-async def _attempt(names: JobNames, lines: LineBuffer, threads: ThreadPoolExecutor) -> None:
+async def _attempt(names: Job, lines: LineBuffer, threads: ThreadPoolExecutor) -> None:
     with attempt_context(names, lines):
-        if names.attempt % 2:
+        if names.attempts % 2:
             await asyncio.get_running_loop().run_in_executor(
                 threads, copy_context().run, _handle, names, lines
             )
@@ -75,11 +77,11 @@ async def _attempt(names: JobNames, lines: LineBuffer, threads: ThreadPoolExecut
             _handle(names, lines)
 
 
-def _handle(names: JobNames, lines: LineBuffer) -> None:
+def _handle(names: Job, lines: LineBuffer) -> None:
     structlog.contextvars.bind_contextvars(bound="by the handler, never taken back")
-    job_logger(names, lines).info(f"mine {names.attempt}")
-    structlog.get_logger("any").info("any %d", names.attempt)
-    logging.getLogger("std").info("std %d", names.attempt)
+    job_logger(names, lines).info(f"mine {names.attempts}")
+    structlog.get_logger("any").info("any %d", names.attempts)
+    logging.getLogger("std").info("std %d", names.attempts)
 
 
 def test_the_logger_of_a_job_works_where_logging_is_not_configured(caplog: pytest.LogCaptureFixture) -> None:
@@ -184,5 +186,5 @@ def test_a_line_is_kept_once(stream: io.StringIO) -> None:
     assert [line.message for line in lines.lines()] == ["mine"]
 
 
-def _names(number: int) -> JobNames:
-    return JobNames(job_id=UUID(int=number), job_type="COLLECT", queue="default", run_no=1, attempt=number)
+def _names(number: int) -> Job:
+    return make_job(job_id=UUID(int=number), attempts=number)

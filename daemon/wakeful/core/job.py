@@ -34,6 +34,16 @@ class Job(NamedTuple):
     tags: tuple[str, ...]
     meta_text: str
 
+    def fields(self) -> dict[str, object]:
+        """What every line of the attempt carries."""
+        return {
+            "job_id": str(self.job_id),
+            "job_type": self.job_type,
+            "queue": self.queue,
+            "run_no": self.run_no,
+            "attempt": self.attempts,
+        }
+
     @property
     def payload(self) -> object:
         """The payload as Python values, numbers exact; decoded anew at each call, so call it once."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from threading import Lock
+from typing import Final
 
 from wakeful.errors import JobCancelled, JobDeadlineExceeded, JobInterrupted, LeaseLost
+
+_CANCELLING: Final = Lock()  # one for all: hardly any attempt is cancelled, and then it is held for a moment
 
 StopReason = JobDeadlineExceeded | JobCancelled | JobInterrupted | LeaseLost
 
@@ -18,17 +21,16 @@ StopReason = JobDeadlineExceeded | JobCancelled | JobInterrupted | LeaseLost
 class AttemptControl:
     """One attempt's stop reason and deadline; `seconds` count from now on `clock`, a monotonic one."""
 
-    __slots__ = ("_clock", "_expires_at", "_lock", "_reason")
+    __slots__ = ("_clock", "_expires_at", "_reason")
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._expires_at = clock() + seconds
-        self._lock = Lock()
         self._reason: StopReason | None = None
 
     def cancel(self, reason: StopReason) -> bool:
         """Ask the attempt to stop for `reason`; False where another reason came first."""
-        with self._lock:
+        with _CANCELLING:
             if self._reason is None:
                 self._reason = reason
             return self._reason is reason

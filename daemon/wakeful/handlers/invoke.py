@@ -39,6 +39,7 @@ class Raised(NamedTuple):
 
 
 Answer = Returned | Raised
+RETURNED_NOTHING: Final = Returned(None)  # what most handlers answer, made once
 
 
 class Elsewhere(Protocol):
@@ -65,11 +66,12 @@ async def invoke(
     try:
         if elsewhere is not None and handler.is_isolated:
             value = await elsewhere.run(job)
-        elif handler.around is None:
-            value = await _call(handler, job, payload, threads)
+        elif handler.around is None:  # without a coroutine of its own: it costs as much as the handler's
+            made = _begin(handler, job, payload, threads)
+            value = await made if _is_awaitable(made) else made
         else:
             value = await handler.around(job, _Once(partial(_call, handler, job, payload, threads)))
-        answer: Answer = Returned(_value(value))
+        answer: Answer = RETURNED_NOTHING if value is None else Returned(_value(value))
     except BaseException as error:  # noqa: BLE001 -- R8: sys.exit() in a handler is a failed attempt, no more
         answer = Raised(_meant(error))
     end_if_copy(born, answer.exception if isinstance(answer, Raised) else None)
@@ -93,9 +95,22 @@ class _Once:
 
 
 async def _call(handler: Handler, job: JobContext, payload: object, threads: ThreadPool) -> object:
-    if handler.runs_on_loop:
-        made: Any = handler.function(job, payload) if handler.takes_payload else handler.function(job)
-        return await made if type(made) is CoroutineType or inspect.isawaitable(made) else made
+    made = _begin(handler, job, payload, threads)
+    return await made if _is_awaitable(made) else made
+
+
+def _begin(handler: Handler, job: JobContext, payload: object, threads: ThreadPool) -> Any:
+    """Call the function, or give what calls it in a thread; what comes back may be awaited, or be the value."""
+    if not handler.runs_on_loop:
+        return _call_in_thread(handler, job, payload, threads)
+    return handler.function(job, payload) if handler.takes_payload else handler.function(job)
+
+
+def _is_awaitable(made: object) -> bool:
+    return type(made) is CoroutineType or inspect.isawaitable(made)
+
+
+async def _call_in_thread(handler: Handler, job: JobContext, payload: object, threads: ThreadPool) -> object:
     arguments = (job, payload) if handler.takes_payload else (job,)
     ended = await threads.run(partial(handler.function, *arguments), label=job.label)
     if ended.raised is not None:

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 import anyio
@@ -32,30 +32,51 @@ STUCK_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 0.5
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Attempt:
-    """One running attempt. Monotonic seconds; `asked` is when its stop was first asked for.
+class Place(Protocol):
+    """Where handlers run that are not on the loop, each under the label of its attempt."""
 
-    `in_thread`: whether its code is in a thread now, and not on the loop (a hook) or waiting for a thread, which is
-    what `waits` tells.
+    def carries(self, label: str, /) -> bool:
+        """Whether its code is in a thread now, and not on the loop (a hook) or waiting for a thread."""
+        ...
+
+    def waits(self, label: str, /) -> bool:
+        """Whether it waits for a thread or a process: nothing of it has run."""
+        ...
+
+
+class Attempt:
+    """One running attempt, which may take `seconds` from now on; `place` is None for one on the loop.
+
+    Monotonic seconds; `asked` is when its stop was first asked for. Not a dataclass: it is made for each job.
     """
 
-    holding: Holding
-    control: AttemptControl
-    task: asyncio.Task[object]
-    on_loop: bool
-    deadline: float
-    grace: float
-    in_thread: Callable[[str], bool] = lambda _label: False
-    waits: Callable[[str], bool] = lambda _label: False
-    waited: bool = False
-    landed: Callable[[Landing], None] | None = None
-    asked: float | None = None
-    delivered: float = 0.0
-    fenced: bool = False
-    stuck: bool = False
-    replaced: bool = False
-    given_up: bool = False
+    __slots__ = (
+        *("asked", "control", "deadline", "delivered", "fenced", "given_up", "grace", "holding", "landed"),
+        *("place", "replaced", "stuck", "task", "waited"),
+    )
+
+    def __init__(
+        self,
+        holding: Holding,
+        control: AttemptControl,
+        *,
+        task: asyncio.Task[object],
+        seconds: float,
+        place: Place | None = None,
+        landed: Callable[[Landing], None] | None = None,
+        started: float | None = None,
+    ) -> None:
+        self.holding, self.control, self.task, self.place, self.landed = holding, control, task, place, landed
+        self.deadline = (holding.started or time.monotonic() if started is None else started) + seconds
+        self.grace = seconds
+        self.asked: float | None = None
+        self.delivered = 0.0
+        self.waited = self.fenced = self.stuck = self.replaced = self.given_up = False
+
+    @property
+    def on_loop(self) -> bool:
+        """Whether its handler runs on the loop, as far as it is the handler that runs."""
+        return self.place is None
 
     @property
     def job_id(self) -> UUID:
@@ -166,7 +187,7 @@ def ask(attempt: Attempt, reason: StopReason) -> None:
 def deliver(attempt: Attempt) -> None:
     """Cancel what the handler waits for. A thread can't be cancelled: it looks at `job.cancelled`."""
     attempt.delivered = time.monotonic()
-    if not attempt.in_thread(attempt.label):
+    if attempt.place is None or not attempt.place.carries(attempt.label):
         attempt.task.cancel()
 
 
@@ -190,8 +211,8 @@ def oversee(attempts: Attempts, overseeing: Overseeing, now: float | None = None
 
 
 def _look_at_limits(attempt: Attempt, overseeing: Overseeing, *, at: float, silent: float) -> None:
-    if not attempt.on_loop:
-        _look_at_wait(attempt, at)
+    if attempt.place is not None:
+        _look_at_wait(attempt, attempt.place, at)
     if at >= attempt.deadline:
         ask(attempt, _too_late(attempt))
     elif silent >= INTERRUPT_AT * attempt.holding.lease:
@@ -208,9 +229,9 @@ def _fence(attempt: Attempt, lease: Lease, silent: float) -> StopReason:
     return LeaseLost(said)
 
 
-def _look_at_wait(attempt: Attempt, at: float) -> None:
+def _look_at_wait(attempt: Attempt, place: Place, at: float) -> None:
     """The deadline of a plain handler counts from when it has a thread."""
-    waits = attempt.waits(attempt.label)
+    waits = place.waits(attempt.label)
     if attempt.waited and not waits:
         attempt.deadline = at + attempt.grace
         attempt.control.restart(attempt.grace)

@@ -7,7 +7,6 @@ reply was lost), *lost* (another claim or none holds the job) or *unknown* (no t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, assert_never
 
 from wakeful.core import jsontext
@@ -40,14 +39,24 @@ class Landing(NamedTuple):
 DONE: Final = Landing(fate="DONE")
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class Conclusion:
     """The outcome of an attempt that ran for `run` seconds; `landed` is called once, when it is settled."""
 
-    holding: Holding
-    outcome: Outcome
-    run: float = 0.0
-    landed: Callable[[Landing], None] | None = None
+    __slots__ = ("holding", "landed", "outcome", "run")
+
+    def __init__(
+        self,
+        holding: Holding,
+        outcome: Outcome,
+        *,
+        run: float = 0.0,
+        landed: Callable[[Landing], None] | None = None,
+    ) -> None:
+        self.holding, self.outcome, self.run, self.landed = holding, outcome, run, landed
+
+    def instead(self, outcome: Outcome) -> Conclusion:
+        """The same with another outcome."""
+        return Conclusion(self.holding, outcome, run=self.run, landed=self.landed)
 
     @property
     def extras(self) -> tuple[tuple[FollowUp, ...], tuple[AlertRequest, ...]]:

@@ -13,6 +13,7 @@ from functools import partial
 
 from wakeful.core.outcome import HandedBack, Outcome
 from wakeful.errors import LeaseLost, WakefulError
+from wakeful.handlers.buffer import Buffered
 from wakeful.handlers.invoke import Answer, Raised, invoke
 from wakeful.runtime.attempts import Attempt
 from wakeful.runtime.conclusion import Conclusion, Landing
@@ -24,7 +25,7 @@ from wakeful.runtime.preparing import (
     deadline_of,
     prepare,
 )
-from wakeful.runtime.verdict import Circumstances, verdict, without_secrets
+from wakeful.runtime.verdict import Circumstances, plain_success, verdict, without_secrets
 from wakeful.telemetry.events import JOB_STARTED, JOB_UNSTUCK, LEASE_FENCED
 from wakeful.telemetry.job_log import LineBuffer, attempt_context
 
@@ -42,14 +43,24 @@ async def execute(
     """
     refused = _may_not_start(executing, holding)
     if refused is not None:
-        executing.submit(Conclusion(holding=holding, outcome=refused, landed=landed))
+        executing.submit(Conclusion(holding, refused, landed=landed))
         return False
     prepared = prepare(executing, holding)
     if not isinstance(prepared, Prepared):
-        executing.submit(Conclusion(holding=holding, outcome=prepared, landed=landed))
+        executing.submit(Conclusion(holding, prepared, landed=landed))
         return False
     attempt = _begin(executing, holding, prepared, task=task, landed=landed)
-    answer = await _call(executing, prepared)
+    # The steps that it declares are stored before it starts.
+    answer: Answer | None = await _begin_progress(prepared) if prepared.handler.declaration.steps else None
+    if answer is None:
+        with attempt_context(holding.job, prepared.lines):
+            answer = await invoke(
+                prepared.handler,
+                prepared.context,
+                prepared.payload,
+                executing.threads,
+                elsewhere=executing.processes,
+            )
     executing.attempts.end(holding)
     _end(executing, attempt, prepared, answer)
     return attempt.replaced
@@ -79,39 +90,20 @@ def _begin(
 ) -> Attempt:
     running = task or asyncio.current_task()
     assert running is not None
-    seconds = deadline_of(executing, holding)
-    place = executing.place_of(prepared.handler)
+    handler = prepared.handler
     holding.stage, holding.started = "running", time.monotonic()
     attempt = Attempt(
-        holding=holding,
-        control=prepared.control,
+        holding,
+        prepared.control,
         task=running,
-        on_loop=prepared.handler.runs_on_loop and not prepared.handler.is_isolated,
-        deadline=holding.started + seconds,
-        grace=seconds,
-        in_thread=place.carries,
-        waits=place.waits,
+        seconds=deadline_of(executing, holding),
+        place=None if handler.runs_on_loop and not handler.is_isolated else executing.place_of(handler),
         landed=landed,
     )
     executing.attempts.begin(attempt)
     if executing.telemetry.hears(JOB_STARTED):
         executing.telemetry.emit(JOB_STARTED, **identity_of(holding))
     return attempt
-
-
-async def _call(executing: Executing, prepared: Prepared) -> Answer:
-    """Call the handler; the steps that it declares are stored before it starts."""
-    answer: Answer | None = await _begin_progress(prepared) if prepared.handler.declaration.steps else None
-    if answer is None:
-        with attempt_context(prepared.names, prepared.lines):
-            answer = await invoke(
-                prepared.handler,
-                prepared.context,
-                prepared.payload,
-                executing.threads,
-                elsewhere=executing.processes,
-            )
-    return answer
 
 
 async def _begin_progress(prepared: Prepared) -> Raised | None:
@@ -136,20 +128,27 @@ def _end(executing: Executing, attempt: Attempt, prepared: Prepared, answer: Ans
     if attempt.given_up:
         executing.telemetry.emit(JOB_UNSTUCK, **identity_of(holding), over_seconds=round(run, 1))
         return
-    outcome = verdict(
-        answer,
-        buffered,
-        Circumstances(
-            reason=prepared.control.reason,
-            fenced=attempt.fenced,
-            snoozed=holding.snoozed,
-            snooze_limit=executing.settings.snooze_limit,
-            history=prepared.handler.declaration.history,
-            delay=partial(backoff_of, executing, prepared.handler, holding.job.attempts),
-        ),
+    outcome: Outcome | None = None
+    if not prepared.control.cancelled:
+        history = prepared.handler.declaration.history
+        outcome = plain_success(answer, buffered, history=history)
+    if outcome is None:
+        outcome = _judge(executing, attempt, prepared, answer=answer, buffered=buffered)
+    executing.submit(Conclusion(holding, outcome, run=run, landed=attempt.landed))
+
+
+def _judge(
+    executing: Executing, attempt: Attempt, prepared: Prepared, *, answer: Answer, buffered: Buffered
+) -> Outcome:
+    circumstances = Circumstances(
+        reason=prepared.control.reason,
+        fenced=attempt.fenced,
+        snoozed=attempt.holding.snoozed,
+        snooze_limit=executing.settings.snooze_limit,
+        history=prepared.handler.declaration.history,
+        delay=partial(backoff_of, executing, prepared.handler, attempt.holding.job.attempts),
     )
-    shown = without_secrets(outcome, prepared.lines.redactor)
-    executing.submit(Conclusion(holding=holding, outcome=shown, run=run, landed=attempt.landed))
+    return without_secrets(verdict(answer, buffered, circumstances), prepared.lines.redactor)
 
 
 def _keep_lines(executing: Executing, holding: Holding, lines: LineBuffer) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -175,4 +175,4 @@ def _refused(telemetry: Telemetry, conclusion: Conclusion, error: Exception) -> 
     delay = conclusion.outcome.delay if isinstance(conclusion.outcome, Failed) else later
     retry = conclusion.outcome.retry if isinstance(conclusion.outcome, Failed) else True
     refused = Failed(error=ErrorEntry(type="OutcomeRefused", message=reason), delay=delay, retry=retry)
-    return replace(conclusion, outcome=refused)
+    return conclusion.instead(refused)

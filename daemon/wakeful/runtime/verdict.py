@@ -40,7 +40,7 @@ from wakeful.errors import (
 )
 from wakeful.handlers.buffer import NOTHING, Buffered
 from wakeful.handlers.control import StopReason
-from wakeful.handlers.invoke import Answer, Raised, Returned
+from wakeful.handlers.invoke import RETURNED_NOTHING, Answer, Raised, Returned
 from wakeful.handlers.isolation.answers import RaisedInProcess
 from wakeful.handlers.plain import encode_result
 from wakeful.telemetry.redaction import Redactor
@@ -61,6 +61,16 @@ class Circumstances(NamedTuple):
     snooze_limit: float
     history: bool
     delay: Callable[[], float]
+
+
+def plain_success(answer: Answer, buffered: Buffered, *, history: bool) -> Done | None:
+    """The verdict on a handler that gave and asked for nothing, without a look at anything else; None for all others.
+
+    Only for an attempt that nobody has asked to stop.
+    """
+    if answer is RETURNED_NOTHING and buffered is NOTHING:
+        return NULL_KEPT if history else NULL_NOT_KEPT
+    return None
 
 
 def verdict(answer: Answer, buffered: Buffered, circumstances: Circumstances) -> Outcome:
@@ -94,8 +104,6 @@ def _stopped(reason: StopReason, answer: Answer, buffered: Buffered, circumstanc
 
 
 def _returned(value: object, buffered: Buffered, circumstances: Circumstances) -> Outcome:
-    if value is None and buffered is NOTHING:
-        return NULL_KEPT if circumstances.history else NULL_NOT_KEPT
     try:
         text = encode_result(value)
     except ValueError as error:

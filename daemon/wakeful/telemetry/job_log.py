@@ -13,8 +13,7 @@ from collections.abc import Mapping, MutableMapping
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, cast
-from uuid import UUID
+from typing import Any, Final, Protocol, cast
 
 import structlog
 from structlog.typing import FilteringBoundLogger, WrappedLogger
@@ -31,7 +30,7 @@ _POSITIONAL: Final = structlog.stdlib.PositionalArgumentsFormatter()
 _BoundLogger: Final[Any] = structlog.make_filtering_bound_logger(logging.DEBUG)
 _LEVELS: Final = {"exception": "error", "warn": "warning", "fatal": "critical"}
 
-_current: ContextVar[tuple[JobNames, LineBuffer] | None] = ContextVar("wakeful_job", default=None)
+_current: ContextVar[tuple[Named, LineBuffer] | None] = ContextVar("wakeful_job", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,18 +68,12 @@ class LineBuffer:
         return tuple(self._lines)
 
 
-class JobNames(NamedTuple):
-    """What every line of an attempt carries. A named tuple: a frozen dataclass takes three times as long to make."""
-
-    job_id: UUID
-    job_type: str
-    queue: str
-    run_no: int
-    attempt: int
+class Named(Protocol):
+    """What knows an attempt's names: its job, since most attempts never ask for them."""
 
     def fields(self) -> dict[str, object]:
         """Give the names as fields of a line."""
-        return {**self._asdict(), "job_id": str(self.job_id)}
+        ...
 
 
 class AttemptContext:
@@ -88,7 +81,7 @@ class AttemptContext:
 
     __slots__ = ("_attempt", "_token")
 
-    def __init__(self, names: JobNames, lines: LineBuffer) -> None:
+    def __init__(self, names: Named, lines: LineBuffer) -> None:
         self._attempt = (names, lines)
 
     def __enter__(self) -> None:
@@ -98,7 +91,7 @@ class AttemptContext:
         _current.reset(self._token)
 
 
-def attempt_context(names: JobNames, lines: LineBuffer) -> AttemptContext:
+def attempt_context(names: Named, lines: LineBuffer) -> AttemptContext:
     """Put the attempt's names on every line logged in the block, by whatever logger, and keep these lines.
 
     The caller runs each attempt in a task of its own: what the handler binds by itself ends with that task.
@@ -106,7 +99,7 @@ def attempt_context(names: JobNames, lines: LineBuffer) -> AttemptContext:
     return AttemptContext(names, lines)
 
 
-def attempt_in(context: Context | None = None) -> tuple[JobNames, LineBuffer] | None:
+def attempt_in(context: Context | None = None) -> tuple[Named, LineBuffer] | None:
     """Give what tells the attempts apart that a context, or the current one, belongs to; None where it is nobody's."""
     return _current.get() if context is None else context.get(_current)
 
@@ -116,7 +109,7 @@ class JobLog:
 
     __slots__ = ("_lines", "_logger", "_names")
 
-    def __init__(self, names: JobNames, lines: LineBuffer) -> None:
+    def __init__(self, names: Named, lines: LineBuffer) -> None:
         self._names, self._lines = names, lines
         self._logger: FilteringBoundLogger | None = None
 
@@ -128,7 +121,7 @@ class JobLog:
         return getattr(self._logger, name)
 
 
-def job_logger(names: JobNames, lines: LineBuffer) -> FilteringBoundLogger:
+def job_logger(names: Named, lines: LineBuffer) -> FilteringBoundLogger:
     """Give the logger of a job's context: its lines are kept in `lines`, and logged with the job's names.
 
     They go through the standard library's logger "wakeful.job", so that they also appear where Wakeful does
@@ -137,7 +130,7 @@ def job_logger(names: JobNames, lines: LineBuffer) -> FilteringBoundLogger:
     return cast(FilteringBoundLogger, JobLog(names, lines))
 
 
-def _bound(names: JobNames, lines: LineBuffer) -> FilteringBoundLogger:
+def _bound(names: Named, lines: LineBuffer) -> FilteringBoundLogger:
     # As `structlog.wrap_logger` would after its first use, which takes 10 µs to get there.
     processors = (_POSITIONAL, _Handover(lines, names.fields()))
     return cast(FilteringBoundLogger, _BoundLogger(_JOBS, processors, {}))

@@ -36,7 +36,7 @@ from wakeful.handlers.registry import Registry
 from wakeful.handlers.resources import Resources
 from wakeful.handlers.steps import ProgressPort
 from wakeful.handlers.threads import ThreadPool, open_threads
-from wakeful.telemetry.job_log import JobNames, LineBuffer, attempt_context, job_logger
+from wakeful.telemetry.job_log import LineBuffer, attempt_context, job_logger
 from wakeful.telemetry.redaction import Redactor
 
 EXIT_CONFIG: Final = 78
@@ -175,7 +175,6 @@ class _Run:
 
     async def _answer(self) -> Answer:
         job, handler = self.job, self.handler
-        names = JobNames(job.job_id, job.job_type, job.queue, job.run_no, job.attempts)
         lines = LineBuffer(Redactor())
         try:
             raw = decoded_payload(job)
@@ -187,11 +186,11 @@ class _Run:
             raw,
             ProgressPort(lambda: self.progress, self.serving.threads.bridge, self.control),
             resources=self.serving.resources.of(handler),
-            log=job_logger(names, lines),
+            log=job_logger(job, lines),
             buffer=Buffer(self._send_asked),
         )
         self.label = context.label
-        with attempt_context(names, lines):
+        with attempt_context(job, lines):
             answer = await invoke(handler, context, payload, self.serving.threads)
         context.close()
         return answer
