@@ -1,6 +1,6 @@
 """`make soak`: half an hour, 200,000 jobs; ARGS="--seconds 600 --rate 150 --seed 7" for another one.
 
-One of ten minutes or more in which all holds leaves its figures and writes the pages on them anew: commit both.
+One of five minutes or more in which all holds leaves its figures and writes the pages on them anew: commit both.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Timing:
 class Plan:
     """One soak. `rest`: the least pause after a fault; `bound`: the longest until throughput is back after one.
 
-    `margin`: seconds that a machine may be late, added to each bound that is judged.
+    `margin`: seconds that a machine may be late, added to each bound that is judged; more on a busy one, see `under`.
     """
 
     name: str
@@ -56,6 +56,10 @@ class Plan:
     daemons: int = 3
     isolated: bool = False
     kinds: tuple[str, ...] = ()  # of faults; none named: all
+
+    def under(self, load: float) -> Plan:
+        """The plan as it is judged on a machine with so many processes to run for each of its cores."""
+        return replace(self, margin=self.margin * max(1.0, load))
 
     @property
     def whole(self) -> float:

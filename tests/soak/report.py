@@ -23,6 +23,7 @@ def text_of(soaked: Soaked) -> str:
 def _lines(soaked: Soaked) -> Iterator[str]:
     plan, found = soaked.plan, soaked.evidence
     yield f"soak {plan.name}, seed {plan.seed}: {plan.seconds:.0f} s at {plan.rate:.0f} jobs/s, {plan.daemons} daemons"
+    yield f"judged with a margin of {plan.margin:.1f} s for the machine"
     yield (
         f"{len(found.enqueued):,} jobs enqueued, {len(found.executions):,} executions, {len(found.faults)} faults,"
         f" {soaked.cancelled} cancels, {len(found.requeued)} requeues"

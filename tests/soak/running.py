@@ -5,6 +5,7 @@ Invariant: at the end of the block every process that was started is gone, howev
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
@@ -83,6 +84,7 @@ class Course:
     finishes: Finishes
     say: Callable[[str], None]
     faults: list[Fault] = field(default_factory=list)
+    loads: list[float] = field(default_factory=lambda: [0.0])  # of the machine, one a fault
 
     async def run(self) -> None:
         """One fault after the other until the time is up."""
@@ -100,6 +102,7 @@ class Course:
             for one in planned:
                 group.start_soon(self._act, one, len(planned) == 1, done)
         ended = time.monotonic()
+        self.loads.append(os.getloadavg()[0])
         back, whole = await self._recovered(ended)
         self.faults += [replace(one, back=back, whole=whole) for one in done]
         shown = " and ".join(
@@ -186,6 +189,7 @@ async def soak(plan: Plan, cluster: Cluster, folder: Path, *, say: Callable[[str
             after=after,
             lifetimes=fleet.lifetimes(),
         )
+        plan = plan.under(max(course.loads) / (os.cpu_count() or 1))
         return Soaked(
             plan=plan,
             evidence=found,

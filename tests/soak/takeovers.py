@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from soak.evidence import Evidence, Execution, Fault
 
+SUSPECT = 2  # owners lost
 SILENCING = ("kill", "pause", "blackhole")
 
 
@@ -22,11 +23,12 @@ class Takeover:
 
 
 def takeovers(evidence: Evidence) -> Iterator[Takeover]:
-    """Give those of all jobs but the requeued, whose next run says nothing."""
-    requeued = {one.job_id for one in evidence.requeued}
+    """Give those of all jobs but the requeued, and suspects, of which an instance runs one at a time."""
+    left_out = {one.job_id for one in evidence.requeued}
+    left_out |= {row.job_id for row in evidence.rows if row.lost >= SUSPECT}
     silent = [one for one in evidence.faults if one.kind in SILENCING]
     for job_id, runs in evidence.runs().items():
-        if job_id in requeued:
+        if job_id in left_out:
             continue
         for lost, following in pairwise(runs):
             for fault in silent:
