@@ -1,7 +1,7 @@
 # Wakeful: `make run` is the demo, `make test` the tests; both set up what they need. `make help` lists the rest.
 # Works with GNU make 3.81. A value is passed on by the environment, never pasted into a command.
 
-.PHONY: help run test test-oldest cases check lint bench bench-peers soak lock clean distclean
+.PHONY: help run test test-oldest test-matrix cases check lint bench bench-peers soak lock clean distclean
 .PHONY: setup-run setup-dev setup-bench lint-style lint-format lint-types lint-imports
 
 PYTHON_IN_VENV = .venv/bin/python
@@ -24,6 +24,9 @@ test: setup-dev ## Run the tests, with a PostgreSQL of their own
 
 test-oldest: setup-dev .pg/14 ## Run the tests of schema and store on PostgreSQL 14, the oldest
 	@unset DATABASE_URL DATABASE_URL_FILE; exec $(PYTHON_IN_VENV) -m pytest --pg=14 tests/schema tests/store $(ARGS)
+
+test-matrix: setup-dev ## Run the tests on each Python with each PostgreSQL (PYTHONS="3.13" MAJORS="14 17" ARGS="tests/store")
+	@tools/matrix.sh all $(ARGS)
 
 .pg/%: | setup-dev
 	$(PYTHON_IN_VENV) tests/support/majors.py $*
@@ -65,7 +68,7 @@ clean: ## Remove the demo's data, caches, built files and reports
 	@tools/clean.sh
 
 distclean: clean ## Remove the environments, too
-	rm -rf .venv .venv-bench .venv-peers bench/peers/node_modules
+	rm -rf .venv .venv-bench .venv-peers .venv-3.* bench/peers/node_modules
 
 setup-run:
 	@tools/setup.sh run

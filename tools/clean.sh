@@ -12,4 +12,4 @@ for owner in .wakeful/*/owner .wakeful/owner; do
 done
 
 rm -rf .wakeful build dist reports .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
-find . -name .venv -prune -o -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+find . -name '.venv*' -prune -o -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,13 +2,14 @@
 # Prepares .venv: `tools/setup.sh run` for running Wakeful, `tools/setup.sh dev` for its tests and checks, too.
 #
 # Everything is pinned by hash in the lock files. Nothing is done when the environment already fits; PYTHON=… names an
-# interpreter, else the newest fitting python3.x on PATH is taken. A failure is one line: its cause, and what helps.
+# interpreter, else the newest fitting python3.x on PATH is taken; VENV=… names another folder. A failure is one line: its
+# cause, and what helps.
 # Plain POSIX sh, so that it also runs where there is no bash (Alpine) or an old one (macOS).
 set -eu
 cd "$(dirname "$0")/.."
 unset PYTHONHOME PYTHONPATH
 
-venv=.venv
+venv=${VENV:-.venv}
 log=$venv/setup.log
 oldest=3.11
 
