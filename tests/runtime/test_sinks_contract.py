@@ -9,9 +9,11 @@ import json
 from collections.abc import Mapping
 
 import pytest
+from aiohttp import web
 
 from support.messages import DELIVERY_ID, body, delivery, digest
 from support.receiver import (
+    Received,
     Reply,
     answer,
     break_off,
@@ -32,6 +34,8 @@ HIDDEN = "Webhook message delivery failed with error: Microsoft Teams endpoint r
 SWITCHED_OFF = '{"error": {"code": "WorkflowTriggerIsNotEnabled", "message": "disabled"}}'
 UNKNOWN_WEBHOOK = '{"message": "Unknown Webhook", "code": 10015}'
 DISCORD_MESSAGE = '{"id": "123", "content": ""}'
+
+MOST_CHUNKS = 1000
 
 kinds = pytest.mark.parametrize("kind", WEB)
 
@@ -88,6 +92,25 @@ async def test_what_an_answer_means(kind: SinkKind, name: str) -> None:
     assert outcome(answered) == exceptions.get(kind, otherwise), answered
     assert len(receiver.received) == 1
     assert shows_a_secret([answered], *SECRETS) == []
+
+
+@kinds
+async def test_of_an_answer_without_an_end_little_is_read(kind: SinkKind) -> None:
+    chunks = 0
+
+    async def pour(_received: Received, request: web.Request) -> web.StreamResponse:
+        nonlocal chunks
+        response = web.StreamResponse(status=500)
+        await response.prepare(request)
+        while chunks < MOST_CHUNKS:
+            await response.write(b"x" * 65_536)
+            chunks += 1
+        return response
+
+    async with running_receiver(otherwise=pour) as receiver:
+        assert outcome(await tried(sink_of(kind, receiver.url))) == "retry"
+
+    assert chunks < MOST_CHUNKS  # more than all buffers on the way hold
 
 
 @kinds
