@@ -18,7 +18,7 @@ from wakeful.runtime.pruner import BATCH, prune_duty, ring_duty, run_pruner
 from wakeful.store import upkeep
 from wakeful.store.database import Database, open_database
 from wakeful.store.upkeep import LOWEST, NIL
-from wakeful.telemetry.events import HISTORY_PRUNED, RING_EMPTIED, RING_REFUSED
+from wakeful.telemetry.events import HISTORY_PRUNED, JOB_STRANDED, RING_EMPTIED, RING_REFUSED
 
 HISTORY = HistorySettings(finished=7 * DAY, dead=90 * DAY)
 
@@ -323,3 +323,64 @@ async def test_a_worker_may_do_all_of_it(db: ClonedDatabase, sql: Connection) ->
         assert await sql.fetchval("select count(*) from wakeful.dead") == 0
     finally:
         await sql.execute("drop role worker_of_pruner_test")
+
+
+async def keep_row(sql: Connection, table: str, column: str, value: object) -> None:
+    """Let the database refuse to remove this row, as it would one that a table of somebody else's refers to."""
+    await sql.execute(
+        f"""create or replace function public.refuse() returns trigger language plpgsql as $$
+            begin raise exception using errcode = '23503', message = 'refused'; end $$;
+            create trigger refuse before delete on wakeful.{table}
+            for each row when (old.{column} = '{value}') execute function public.refuse()"""
+    )
+
+
+async def test_a_dead_letter_that_can_not_be_removed_stops_no_other(
+    sql: Connection, database: Database, said: Heard
+) -> None:
+    ids = [await job_in(sql, "DEAD") for _ in range(9)]
+    await age(sql, "dead", "finished_at", 91)
+    for number in (0, 4):
+        await sql.execute("drop trigger if exists refuse on wakeful.dead")
+        await keep_row(sql, "dead", "job_id", ids[number])
+    await prune(database)
+
+    assert [row["job_id"] for row in await sql.fetch("select job_id from wakeful.dead")] == [ids[4]]
+    assert said.recorder.of(JOB_STRANDED, action="prune dead", row=str(ids[4]))
+    assert said.recorder.of(HISTORY_PRUNED, table="dead", rows=8)
+
+
+@pytest.mark.parametrize(("table", "rows"), [("progress", 8), ("job_log", 8)])
+async def test_a_report_that_can_not_be_removed_stops_no_other(
+    sql: Connection, database: Database, said: Heard, table: str, rows: int
+) -> None:
+    ids = sorted([await job_in(sql, "DEAD") for _ in range(9)])
+    for job_id in ids:
+        await report(sql, job_id)
+    await sql.execute("delete from wakeful.dead")
+    await keep_row(sql, table, "job_id", ids[2])
+    await prune(database)
+
+    assert [row["job_id"] for row in await sql.fetch(f"select job_id from wakeful.{table}")] == [ids[2]]
+    assert said.recorder.of(JOB_STRANDED, action=f"prune {table}", row=str(ids[2]))
+    assert said.recorder.of(HISTORY_PRUNED, table=table, rows=rows)
+
+
+async def test_a_table_that_gives_nothing_up_stops_no_other_table(
+    sql: Connection, database: Database, said: Heard
+) -> None:
+    """An audit that the owner of the database keeps for ever, and the row of a lane beside others."""
+    await sql.fetchval("select wakeful.pause('default')")
+    await age(sql, "audit", "happened_at", 400)
+    await keep_row(sql, "audit", "action", "pause")
+    for number in range(5):
+        await enqueue(sql, queue=f"q{number}")
+    await fold_duty(database).perform(anyio.Event())
+    await sql.execute("truncate wakeful.ready")
+    await age(sql, "lane", "first_seen", 8)
+    await keep_row(sql, "lane", "queue", "q3")
+    await prune(database)
+
+    assert [row["queue"] for row in await sql.fetch("select queue from wakeful.lane")] == ["q3"]
+    assert {row["action"] for row in said.recorder.of(JOB_STRANDED)} == {"prune audit", "prune lane"}
+    assert await sql.fetchval("select count(*) from wakeful.audit") == 1

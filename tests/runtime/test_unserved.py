@@ -18,7 +18,7 @@ from wakeful.runtime.duties import run_duties
 from wakeful.runtime.unserved import BATCH, unserved_duty
 from wakeful.store import instances, lanes
 from wakeful.store.database import Database
-from wakeful.telemetry.events import UNKNOWN_TYPE_FAILED
+from wakeful.telemetry.events import JOB_STRANDED, UNKNOWN_TYPE_FAILED
 
 
 @pytest.fixture
@@ -68,7 +68,10 @@ async def test_when_its_attempts_are_spent_it_is_dead_with_its_alert(
 
     assert await status_of(sql, job_id) == "DEAD"
     assert await sql.fetchval("select cause from wakeful.dead") == "attempts"
-    assert await sql.fetchval("select dedupe_key from wakeful.alert_outbox") == "job_dead:AI_CHECK:UnknownJobType"
+    assert (
+        await sql.fetchval("select dedupe_key from wakeful.alert_outbox")
+        == "job_dead:AI_CHECK:UnknownJobType"
+    )
     assert await sql.fetchval("select wakeful.find_active('k')") is None
     assert said.recorder.of(UNKNOWN_TYPE_FAILED, job_type="AI_CHECK", jobs=1, dead=1)
 
@@ -176,6 +179,25 @@ async def test_a_job_that_somebody_has_locked_delays_no_other(
         assert await sql.fetchval("select count(*) from wakeful.scheduled") == 4
 
 
+async def test_a_job_that_the_database_refuses_stops_no_other_and_is_told_once_a_minute(
+    sql: Connection, database: Database, owner: Owner, said: Heard
+) -> None:
+    ids = [(await enqueue(sql, "AI_CHECK")).job_id for _ in range(10)]
+    await sql.execute(
+        f"alter table wakeful.scheduled add constraint refused check (job_id <> '{ids[3]}') not valid"
+    )
+    duty = unserved_duty(database, grace=0.0)
+    for _ in range(2):
+        await duty.perform(anyio.Event())
+
+    assert [row["job_id"] for row in await sql.fetch("select job_id from wakeful.ready")] == [ids[3]]
+    assert await sql.fetchval("select attempts from wakeful.ready") == 0
+    assert await sql.fetchval("select count(*) from wakeful.scheduled where attempts = 1") == 9
+    (told,) = said.recorder.of(JOB_STRANDED, action="fail_unserved", row=str(ids[3]))
+    assert "refused" in str(told["error"])
+    assert said.recorder.of(UNKNOWN_TYPE_FAILED, jobs=9)
+
+
 async def test_a_running_job_is_not_touched(sql: Connection, database: Database, owner: Owner) -> None:
     job_id = await job_in(sql, "RUNNING")
     await sql.execute("update wakeful.instance set serves = '{}'")
@@ -207,7 +229,9 @@ async def test_a_type_that_came_back_between_the_look_and_the_batch_is_left_alon
     (lane,) = await lanes.find_unserved(database, 0.0)
     await register(database, serves={"AI_CHECK": "hash"})
 
-    assert await lanes.fail_unserved(database, lane.lane_id, 10) == {}
+    positions = list((await lanes.find_unserved_jobs(database, lane.lane_id, 0, 10)).values())
+    assert len(positions) == 1
+    assert await lanes.fail_unserved(database, lane.lane_id, positions) == {}
 
 
 async def test_left_alone_they_wait_and_it_is_noted_since_when(

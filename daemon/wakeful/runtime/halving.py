@@ -44,6 +44,7 @@ class Stranded:
     """Jobs that the database refuses to move, each with the monotonic time from which it is tried again."""
 
     telemetry: Telemetry
+    action: str = "promote"
     again: dict[UUID, float] = field(default_factory=dict)
 
     def without(self, job_ids: Sequence[UUID]) -> Sequence[UUID]:
@@ -58,7 +59,7 @@ class Stranded:
     def add(self, job_id: UUID, error: DataRefused) -> None:
         """Remember one, and say so."""
         self.again[job_id] = time.monotonic() + AGAIN_SECONDS
-        tell_stranded(self.telemetry, "promote", str(job_id), error)
+        tell_stranded(self.telemetry, self.action, str(job_id), error)
 
 
 def tell_stranded(telemetry: Telemetry, action: str, row: str, error: DataRefused) -> None:

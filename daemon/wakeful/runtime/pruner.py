@@ -1,7 +1,8 @@
 """The pruner: removes what is past its retention, and what its job has left behind.
 
 Invariant: only what has ended is removed, in small batches of a transaction each, by any instance, in a bounded time a
-turn (F94); finished jobs go slot by slot, by TRUNCATE, never row by row (I17). No waiting or running job is touched.
+turn (F94); finished jobs go slot by slot, by TRUNCATE, never row by row (I17). No waiting or running job is touched. A
+row that the database refuses to remove stops no other, and no table another (R5).
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 import anyio
 
 from wakeful.core.settings import DAY, HistorySettings
+from wakeful.errors import DataRefused
 from wakeful.runtime.duties import Duty, run_duties
+from wakeful.runtime.halving import tell_stranded
 from wakeful.store import upkeep
 from wakeful.store.database import Database
 from wakeful.store.upkeep import LOWEST, NIL, Pruned
@@ -33,6 +36,15 @@ _HISTORY: Final = HistorySettings()
 
 Batched = Callable[[Database, float, int], Awaitable[int]]
 Key = TypeVar("Key", UUID, int)
+
+
+class Walked(Protocol[Key]):
+    """A statement that goes through a table in slices."""
+
+    def __call__(
+        self, database: Database, after: Key, limit: int, *, only_look: bool = False
+    ) -> Awaitable[Pruned[Key]]:
+        """Remove a slice behind `after`, or only say where it would end."""
 
 
 async def run_pruner(
@@ -84,7 +96,7 @@ def prune_duty(
 
     async def perform(stop: anyio.Event) -> None:
         pruning.until = time.monotonic() + TURN_SECONDS
-        await pruning.in_batches("dead", upkeep.prune_dead, history.dead, stop)
+        await pruning.dead_letters(history.dead, stop)
         await pruning.in_batches("alert", upkeep.prune_alerts, history.dead, stop)
         await pruning.in_batches("alert_outbox", upkeep.prune_outbox, history.dead, stop)
         await pruning.in_batches("audit", upkeep.prune_audit, AUDIT_SECONDS, stop)
@@ -116,27 +128,58 @@ class _Pruning:
 
     async def in_batches(self, table: str, prune: Batched, age: float, stop: anyio.Event) -> None:
         began, rows, full = time.monotonic(), 0, True
-        while full and not self.is_over(stop):
-            removed = await prune(self.database, age, BATCH)
-            rows += removed
-            full = removed == BATCH
+        try:
+            while full and not self.is_over(stop):
+                removed = await prune(self.database, age, BATCH)
+                rows += removed
+                full = removed == BATCH
+        except DataRefused as error:
+            self._strand(table, "one of the oldest", error)
         self._tell(table, rows, began)
+
+    async def dead_letters(self, age: float, stop: anyio.Event) -> None:
+        """Remove old dead letters; where one is refused, fewer at once, until it stands alone and is left."""
+        began, rows, at_once, full = time.monotonic(), 0, BATCH, True
+        refused: list[UUID] = []
+        while full and not self.is_over(stop):
+            try:
+                removed = await upkeep.prune_dead(self.database, age, at_once, leave=refused)
+            except DataRefused as error:
+                if at_once == 1 and (job_id := await upkeep.find_old_dead(self.database, age, leave=refused)):
+                    refused.append(job_id)
+                    self._strand("dead", str(job_id), error)
+                at_once = max(1, at_once // 2)
+                continue
+            rows, full = rows + removed, removed == at_once
+            at_once = min(BATCH, 2 * at_once)
+        self._tell("dead", rows, began)
 
     async def walk(
         self,
         table: str,
-        prune: Callable[[Database, Key, int], Awaitable[Pruned[Key]]],
+        prune: Walked[Key],
         after: Key,
         stop: anyio.Event,
     ) -> Key | None:
         """Go on from `after`; gives where the next turn does, None once the end was reached: at the beginning."""
-        began, rows = time.monotonic(), 0
+        began, rows, at_once = time.monotonic(), 0, BATCH
         here: Key | None = after
         while here is not None and not self.is_over(stop):
-            pruned = await prune(self.database, here, BATCH)
+            try:
+                pruned = await prune(self.database, here, at_once)
+                at_once = min(BATCH, 2 * at_once)
+            except DataRefused as error:
+                at_once //= 2
+                if at_once:
+                    continue
+                pruned, at_once = await prune(self.database, here, 1, only_look=True), 1
+                self._strand(table, str(pruned.end), error)
             rows, here = rows + pruned.rows, pruned.end
         self._tell(table, rows, began)
         return here
+
+    def _strand(self, table: str, row: str, error: DataRefused) -> None:
+        tell_stranded(self.telemetry, f"prune {table}", row, error)
 
     def _tell(self, table: str, rows: int, began: float) -> None:
         if rows:

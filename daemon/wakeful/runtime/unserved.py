@@ -2,22 +2,26 @@
 
 Invariant: only waiting jobs of a lane whose type no live, non-draining instance has served for the grace are touched,
 each as one failed attempt with `UnknownJobType`, without an owner, never as a success (I9). An instance itself never
-claims a type that it does not serve, so that such jobs go round in no circle.
+claims a type that it does not serve, so that such jobs go round in no circle. A job that the database refuses to move
+stops no other (R5).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 import anyio
 
 from wakeful.core.settings import JobSettings, UnknownTypes
+from wakeful.errors import DataRefused
 from wakeful.runtime.duties import Duty
+from wakeful.runtime.halving import Stranded, in_halves
 from wakeful.store import lanes
 from wakeful.store.database import Database
-from wakeful.store.lanes import UnservedLane
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import UNKNOWN_TYPE_FAILED
 
@@ -42,6 +46,9 @@ def unserved_duty(
     `on_failed` is called where there may be alerts to send and retries to wait for.
     """
 
+    said = telemetry or database.telemetry
+    stranded = Stranded(said, action="fail_unserved")
+
     async def perform(stop: anyio.Event) -> None:
         until = time.monotonic() + TURN_SECONDS
         if not await lanes.mark_unserved(database) or unknown_types == "leave":
@@ -49,23 +56,40 @@ def unserved_duty(
         for lane in await lanes.find_unserved(database, grace):
             if stop.is_set():
                 return
-            await _fail(database, telemetry or database.telemetry, lane, stop, until=until)
+            failing = _Failing(database=database, lane_id=lane.lane_id, stranded=stranded)
+            await failing.run(lambda: stop.is_set() or time.monotonic() >= until)
+            if failing.jobs:
+                jobs, dead = failing.jobs, failing.dead
+                said.emit(UNKNOWN_TYPE_FAILED, job_type=lane.job_type, jobs=jobs, dead=dead)
             on_failed()
 
     often = min(_LONGEST_INTERVAL, max(_SHORTEST_INTERVAL, grace / 4))
     return Duty(name="serve_check", interval=interval or often, perform=perform)
 
 
-async def _fail(
-    database: Database, telemetry: Telemetry, lane: UnservedLane, stop: anyio.Event, *, until: float
-) -> None:
-    """Fail the jobs of a lane, batch by batch; what is left when the turn is over is for the next one."""
-    jobs, dead = 0, 0
-    full = True
-    while full and not stop.is_set() and time.monotonic() < until:
-        statuses = await lanes.fail_unserved(database, lane.lane_id, BATCH)
-        jobs += len(statuses)
-        dead += sum(status == "DEAD" for status in statuses.values())
-        full = len(statuses) == BATCH
-    if jobs:
-        telemetry.emit(UNKNOWN_TYPE_FAILED, job_type=lane.job_type, jobs=jobs, dead=dead)
+@dataclass(slots=True, kw_only=True)
+class _Failing:
+    """One lane's jobs, batch by batch; what is left when the turn is over is for the next one."""
+
+    database: Database
+    lane_id: int
+    stranded: Stranded
+    jobs: int = 0
+    dead: int = 0
+
+    async def run(self, is_over: Callable[[], bool]) -> None:
+        """Fail them in the lane's order, but for those that the database refuses."""
+        after: int | None = 0
+        while after is not None and not is_over():
+            found = await lanes.find_unserved_jobs(self.database, self.lane_id, after, BATCH)
+            after = max(found.values()) if len(found) == BATCH else None
+            rows = [(job_id, found[job_id]) for job_id in self.stranded.without(list(found))]
+            for statuses in await in_halves(rows, self._write, self._refused):
+                self.jobs += len(statuses)
+                self.dead += sum(status == "DEAD" for status in statuses.values())
+
+    async def _write(self, rows: Sequence[tuple[UUID, int]]) -> dict[UUID, str]:
+        return await lanes.fail_unserved(self.database, self.lane_id, [position for _, position in rows])
+
+    def _refused(self, row: tuple[UUID, int], error: DataRefused) -> None:
+        self.stranded.add(row[0], error)

@@ -47,7 +47,13 @@ async def find_unserved(database: Database, grace: float) -> list[UnservedLane]:
     ]
 
 
-async def fail_unserved(database: Database, lane_id: int, limit: int) -> dict[UUID, str]:
-    """Fail at most `limit` waiting jobs of a lane that nobody serves; gives their statuses."""
-    rows = await database.fetch("fail_unserved", lane_id, limit)
+async def find_unserved_jobs(database: Database, lane_id: int, after: int, limit: int) -> dict[UUID, int]:
+    """At most `limit` waiting jobs of a lane behind the position `after`, in order: job id to position."""
+    rows = await database.fetch("find_unserved_jobs", lane_id, after, limit)
+    return {row["job_id"]: row["pos"] for row in rows}
+
+
+async def fail_unserved(database: Database, lane_id: int, positions: Sequence[int]) -> dict[UUID, str]:
+    """Fail waiting jobs of a lane that nobody serves; gives their statuses. Raises DataRefused, and none has failed."""
+    rows = await database.fetch("fail_unserved", lane_id, list(positions))
     return {row["job_id"]: row["status"] for row in rows}

@@ -223,9 +223,15 @@ async def expire_finished(database: Database, history: float) -> dict[int, bool]
     return {row["slot"]: row["emptied"] for row in await database.fetch("expire_finished", history)}
 
 
-async def prune_dead(database: Database, age: float, limit: int) -> int:
-    """Remove dead letters older than `age` seconds, with their progress and log; gives how many."""
-    return await _count(database, "prune_dead", age, limit)
+async def prune_dead(database: Database, age: float, limit: int, *, leave: Sequence[UUID] = ()) -> int:
+    """Remove dead letters older than `age` seconds but for `leave`, with progress and log; gives how many."""
+    return await _count(database, "prune_dead", age, limit, list(leave))
+
+
+async def find_old_dead(database: Database, age: float, *, leave: Sequence[UUID]) -> UUID | None:
+    """The oldest dead letter that `prune_dead` would remove."""
+    row = await database.fetchrow("find_old_dead", age, list(leave))
+    return None if row is None else row["job_id"]
 
 
 async def prune_alerts(database: Database, age: float, limit: int) -> int:
@@ -243,19 +249,25 @@ async def prune_audit(database: Database, age: float, limit: int) -> int:
     return await _count(database, "prune_audit", age, limit)
 
 
-async def prune_progress(database: Database, after: UUID, limit: int) -> Pruned[UUID]:
+async def prune_progress(
+    database: Database, after: UUID, limit: int, *, only_look: bool = False
+) -> Pruned[UUID]:
     """Remove progress of jobs that are gone, among the next `limit` jobs that have any."""
-    return _pruned(await database.fetchrow("prune_progress", after, limit), limit)
+    return _pruned(await database.fetchrow("prune_progress", after, limit, not only_look), limit)
 
 
-async def prune_job_log(database: Database, after: UUID, limit: int) -> Pruned[UUID]:
+async def prune_job_log(
+    database: Database, after: UUID, limit: int, *, only_look: bool = False
+) -> Pruned[UUID]:
     """Remove log lines of jobs that are gone, among the next `limit` jobs that have any."""
-    return _pruned(await database.fetchrow("prune_job_log", after, limit), limit)
+    return _pruned(await database.fetchrow("prune_job_log", after, limit, not only_look), limit)
 
 
-async def prune_lanes(database: Database, after: int, limit: int, *, age: float) -> Pruned[int]:
+async def prune_lanes(
+    database: Database, after: int, limit: int, *, age: float, only_look: bool = False
+) -> Pruned[int]:
     """Remove rows of lanes without jobs, unused for `age` seconds, among the next `limit` lanes."""
-    return _pruned(await database.fetchrow("prune_lanes", after, limit, age), limit)
+    return _pruned(await database.fetchrow("prune_lanes", after, limit, age, not only_look), limit)
 
 
 def _pruned(row: Record | None, limit: int) -> Pruned[Any]:

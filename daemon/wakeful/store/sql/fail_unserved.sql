@@ -1,5 +1,5 @@
 -- Fail waiting jobs of a lane whose job type nobody serves: each is one failed attempt, without an owner and a token (I9).
--- Looked at again here; never waits for a row.   $1 lane   $2 at most so many jobs
+-- Looked at again here; never waits for a row.   $1 lane   $2 positions
 with lane as materialized (
     select l.job_type
     from wakeful.lane l
@@ -11,9 +11,8 @@ with lane as materialized (
 due as materialized (
     select r.ctid as row_id, r.dedupe_key, r.job_id
     from wakeful.ready r
-    where r.lane_id = $1 and coalesce(r.owner < 0, true) and exists (select from lane)
+    where r.lane_id = $1 and r.pos = any ($2::bigint[]) and coalesce(r.owner < 0, true) and exists (select from lane)
     order by r.lane_id, r.pos
-    limit (select $2::bigint)
     for update of r skip locked
 ),
 held as materialized (

@@ -1,8 +1,9 @@
--- Remove dead letters past their retention, with their progress and log; gives how many.   $1 age in seconds   $2 rows
+-- Remove dead letters past their retention, with their progress and log; gives how many.
+-- $1 age in seconds   $2 rows   $3 jobs to leave: the database refuses to remove them
 with old as (
     select d.job_id
     from wakeful.dead d
-    where d.finished_at < now() - make_interval(secs => $1::double precision)
+    where d.finished_at < now() - make_interval(secs => $1::double precision) and d.job_id <> all ($3::uuid[])
     order by d.finished_at
     limit (select $2::bigint)
     for update skip locked

@@ -1,5 +1,5 @@
 -- Remove log lines of jobs that no table holds any more, in slices by primary key, job after job.
--- $1 job id that the last slice ended at   $2 jobs
+-- $1 job id that the last slice ended at   $2 jobs   $3 false: remove nothing, only say where the slice ends
 with recursive logged (job_id, n) as (
     (select l.job_id, 1 from wakeful.job_log l where l.job_id > $1 order by l.job_id limit 1)
     union all
@@ -12,7 +12,7 @@ slice as materialized (
 ),
 gone as (
     delete from wakeful.job_log l
-    where l.job_id = any (array(
+    where $3::boolean and l.job_id = any (array(
         select s.job_id
         from slice s
         left join lateral (

@@ -1,7 +1,7 @@
 -- Remove rows of lanes that have none waiting or running, in slices by primary key. A lane's row is only a cache: an enqueue
 -- that no longer finds it appends to lane_seen, so that no producer has to be waited for, and a lane of scheduled jobs alone
 -- may go, too. What somebody has marked stays: closed, hot of late, unserved.   $1 lane that the last slice ended at
--- $2 rows   $3 age in seconds
+-- $2 rows   $3 age in seconds   $4 false: remove nothing, only say where the slice ends
 with slice as materialized (
     select l.lane_id
     from wakeful.lane l
@@ -12,7 +12,8 @@ with slice as materialized (
 unused as materialized (
     select l.lane_id
     from wakeful.lane l
-    where l.lane_id = any (array(select s.lane_id from slice s))
+    where $4::boolean
+      and l.lane_id = any (array(select s.lane_id from slice s))
       and greatest(l.first_seen, l.hot_until) < clock_timestamp() - make_interval(secs => $3::double precision)
       and not l.closed
       and l.unserved_since is null

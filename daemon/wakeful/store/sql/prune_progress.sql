@@ -1,5 +1,5 @@
 -- Remove progress of jobs that no table holds any more, in slices by primary key. One snapshot: a job that moves is seen.
--- $1 job id that the last slice ended at   $2 rows
+-- $1 job id that the last slice ended at   $2 rows   $3 false: remove nothing, only say where the slice ends
 with slice as materialized (
     select p.job_id
     from wakeful.progress p
@@ -9,7 +9,7 @@ with slice as materialized (
 ),
 gone as (
     delete from wakeful.progress p
-    where p.job_id = any (array(
+    where $3::boolean and p.job_id = any (array(
         select s.job_id
         from slice s
         left join lateral (
