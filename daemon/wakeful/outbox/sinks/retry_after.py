@@ -15,7 +15,7 @@ from typing import Final
 
 LONGEST_SECONDS: Final = 3600.0
 
-_NUMBER: Final = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
+_NUMBER: Final = re.compile(r"\d{1,20}(\.\d{1,9})?", re.ASCII)
 
 
 def retry_after(value: str | None, *, server_date: str | None, now: datetime) -> float | None:
