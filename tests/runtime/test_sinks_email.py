@@ -174,9 +174,10 @@ async def test_a_server_that_is_not_trusted_gets_nothing(tmp_path: Path) -> None
     assert shows_a_secret([answered], PASSWORD) == []
 
 
-async def test_without_starttls_nothing_is_sent_in_the_clear() -> None:
+@pytest.mark.parametrize("user", ["", f"{USER}@"])
+async def test_without_starttls_nothing_is_sent_in_the_clear(user: str) -> None:
     async with running_mailbox() as mailbox:
-        answered = await tried(sink_of(f"smtp://{USER}@localhost:{mailbox.port}", password=PASSWORD))
+        answered = await tried(sink_of(f"smtp://{user}localhost:{mailbox.port}", password=PASSWORD))
 
     assert outcome(answered) == "retry"
     assert mailbox.letters == []
