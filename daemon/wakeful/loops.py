@@ -27,6 +27,7 @@ from wakeful.runtime.beat import Beating, Heart, Pulse
 from wakeful.runtime.claimer import run_claimer
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.runtime.duties import INTERVAL, Duty, run_duties
+from wakeful.runtime.forgotten import give_back_forgotten
 from wakeful.runtime.gauges import run_gauges
 from wakeful.runtime.identity import run_identity
 from wakeful.runtime.promoter import run_promoter
@@ -52,16 +53,17 @@ Run = Callable[[Loop], None]
 
 
 def start_upkeep(parts: Parts, run: Run, quiet: anyio.Event, *, as_guest: bool) -> None:
-    """Start what keeps the whole fleet's tables in order; it ends when the process goes quiet.
+    """Start what keeps the whole fleet's tables in order, while they are ours; it ends when the process goes quiet.
 
     A guest does what is the same whoever does it, and no duty that goes by an instance's own settings.
     """
     duties = [duty for duty in parts.duties if duty.name in GUEST_DUTIES or not as_guest]
     # A duty that is due more often than is usually looked is still due.
     interval = min([INTERVAL, *(duty.interval for duty in duties)])
-    run(lambda: promote(parts, quiet))
-    run(lambda: reap(parts, quiet))
-    run(lambda: do_duties(parts, quiet, duties, interval=interval))
+    gated = partial(parts.gate.while_open, quiet)
+    run(lambda: gated(lambda: promote(parts, quiet)))
+    run(lambda: gated(lambda: reap(parts, quiet)))
+    run(lambda: gated(lambda: do_duties(parts, quiet, duties, interval=interval)))
 
 
 async def promote(parts: Parts, quiet: anyio.Event) -> None:
@@ -141,7 +143,14 @@ async def listen(parts: Parts, over: anyio.Event) -> None:
 
 async def identify(parts: Parts, over: anyio.Event) -> None:
     """Hold the gate open while this is the server that we belong to."""
-    await run_identity(parts.upkeep, over, gate=parts.gate, health=parts.observed.health, others=(parts.hot,))
+    await run_identity(
+        parts.upkeep,
+        over,
+        gate=parts.gate,
+        health=parts.observed.health,
+        others=(parts.hot,),
+        recover=partial(give_back_forgotten, parts.upkeep, parts.lease, parts.holdings),
+    )
 
 
 async def dispatch(parts: Parts, over: anyio.Event) -> None:
