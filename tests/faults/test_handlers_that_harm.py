@@ -63,7 +63,7 @@ async def test_whatever_a_handler_does_to_the_process_the_daemon_goes_on(
     ledger = Ledger(tmp_path / "ledger")
     with running_daemon(db.dsn, settings=QUICK, ledger=ledger.path, handlers=HANDLERS) as daemon:
         beside = await enqueue(sql, "probe.sleep", seconds=600)
-        daemon.wait_for("job.started", job_id=beside)
+        daemon.wait_for("job.started", job_id=beside, timeout=60)
         for deed in SURVIVED:
             harm = await enqueue(sql, "harm.deed", deed=deed)
             await begun(ledger, daemon, deed)
@@ -95,7 +95,7 @@ async def test_a_handler_that_ends_the_process_costs_it_and_charges_no_neighbour
             db.dsn, settings=QUICK, ledger=ledger.path, handlers=HANDLERS, tag=deed
         ) as daemon:
             beside.append(await enqueue(sql, "probe.once_long", seconds=600))
-            daemon.wait_for("job.started", job_id=beside[-1])
+            daemon.wait_for("job.started", job_id=beside[-1], timeout=60)
             await enqueue(sql, "harm.deed", deed=deed)
             daemon.exit_code()
             ledger.note("KILLED", tag=deed)

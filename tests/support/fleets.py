@@ -18,6 +18,7 @@ from support.ledger import Ledger, Line, at_of
 from support.process import Daemon, running_daemon
 
 LEASE, BEAT, REAP, STALL = 3.0, 0.5, 0.5, 5.0
+START: Final = 60.0  # a machine on which all else runs, too, takes its time for the first import
 WATCH: Final = 3 * BEAT
 SETTINGS: Final[Mapping[str, object]] = {
     "lease.default": f"{LEASE:g}s",
@@ -50,7 +51,7 @@ class Fleet:
             running_daemon(dsn or self.dsn, settings=given, ledger=self.ledger.path, tag=tag, around=around)
         )
         self.daemons[tag] = daemon
-        daemon.wait_for("daemon.started")
+        daemon.wait_for("daemon.started", timeout=START)
         return daemon
 
     def kill(self, tag: str) -> None:
