@@ -46,7 +46,8 @@ def sturdy_loop(telemetry: Telemetry) -> asyncio.AbstractEventLoop:
 class _Owned(asyncio.Task[Any]):
     """A task that is not cancelled in the name of an attempt that it does not belong to."""
 
-    __slots__ = ("context", "refusals")  # with a dictionary of its own each job would take a microsecond longer
+    # With a dictionary of its own each job would take longer.
+    __slots__ = ("context", "refusals")
 
     context: Context
     refusals: _Refusals
