@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 BUSY_RETRIES: Final = 4
 MARGIN_SECONDS: Final = 3.0
-_RETRIED_STATES: Final = ("[40001]", "[40P01]")
+_RETRIED_STATES: Final = ("[40001]", "[40P01]", "[42804]")
 
 
 class Transaction:

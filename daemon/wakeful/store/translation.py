@@ -33,8 +33,9 @@ FOREIGN: Final = (
 
 MIGRATE_HINT: Final = "run `wakeful migrate`"
 
-# Conflicts, locks and time-outs: nothing happened, and the same statement may go through in a moment.
-_BUSY: Final = frozenset({"40001", "40P01", "55P03", "57014"})
+# Conflicts, locks and time-outs: nothing happened, and the same statement may go through in a moment. So may one that
+# waited for a migration: it was planned for a row without the new column (42804).
+_BUSY: Final = frozenset({"40001", "40P01", "55P03", "57014", "42804"})
 # The session was ended; the server may well take another at once.
 _ENDED: Final = frozenset({"57P01", "57P02", "57P05", "25P03"})
 # Connections, resources, operator intervention, read-only, authentication, I/O: the outage of the process.
