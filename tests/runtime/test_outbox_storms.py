@@ -176,6 +176,20 @@ async def test_a_sink_with_a_pace_is_given_one_message_at_a_time_whoever_sends_i
         assert len(await outbox.lease(second, "hook", 4, instance_id=2, seconds=60, pace=3600)) == 1
 
 
+@pytest.mark.case("F77")
+async def test_nothing_is_due_and_nothing_is_given_out_for_a_sink_that_is_closed(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    said = heard()
+    await alert(sql, "a")
+    async with store_of(db, said) as store:
+        await composed(store, said, "hook")
+        await sql.execute("update wakeful.alert_sink set closed_at = now()")
+        assert (await outbox.look(store, ["hook"])).due == frozenset()
+        for pace in (0.0, 1.0):
+            assert await outbox.lease(store, "hook", 4, instance_id=1, seconds=60, pace=pace) == []
+
+
 async def test_an_alert_that_can_not_be_written_stops_no_other(db: ClonedDatabase, sql: Connection) -> None:
     said = heard()
     for key in ("poison", "free"):
