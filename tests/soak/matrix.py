@@ -26,7 +26,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         "kill": Row(
             happens="its jobs are taken back and run elsewhere; charged is a lost owner, no attempt",
             bound=TAKEN,
-            test="test_processes_that_die.py::test_a_daemon_killed_again_and_again_loses_no_job",
+            test="test_rescues.py::test_a_daemon_killed_again_and_again_at_any_moment_loses_no_job",
         ),
         "pause": Row(
             happens="others take its jobs; it learns so when it wakes, and what it still has to write is refused",
@@ -90,7 +90,9 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             test="test_forgotten_claims.py::test_a_hurried_claim_that_a_crash_forgets_leaves_one_owner_and_no_result_by_two",
         ),
         "connection_limit": Row(
-            happens="those that get one work; the others wait with backoff", bound=BACK, test=""
+            happens="those that get one work; the others wait with backoff",
+            bound=BACK,
+            test="test_outages.py::test_a_server_without_a_free_connection_is_waited_for_like_one_that_is_away",
         ),
         "read_only": Row(
             happens="an outage, told as one",
@@ -100,7 +102,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         "lock_table": Row(
             happens="claims and results wait or are tried again; handlers go on",
             bound=BACK,
-            test="test_stops_in_trouble.py::test_a_stop_waits_for_no_lock_on_the_tables",
+            test="test_outages.py::test_a_long_lock_on_the_job_tables_starts_nothing_twice_and_charges_nothing",
         ),
         "lock_rows": Row(
             happens="those jobs wait; no other waits for them",
@@ -128,6 +130,11 @@ class Alone:
 
 ALONE = (
     Alone(
+        fault="a rolling upgrade under load",
+        happens="old and new daemons work side by side; nothing is lost or doubled",
+        test="test_rolling_upgrade.py::test_a_rolling_upgrade_under_load_loses_and_doubles_nothing",
+    ),
+    Alone(
         fault="failover to a synchronous standby",
         happens="daemons find the new server by themselves; nothing is lost or charged",
         test="test_failovers.py::test_through_a_failover_to_a_synchronous_standby_nothing_is_lost_or_charged",
@@ -148,8 +155,8 @@ ALONE = (
     ),
     Alone(
         fault="an outage longer than every lease",
-        happens="an owner has time to beat again before it can be taken for dead",
-        test="test_reaper.py::test_after_an_outage_longer_than_the_lease_an_owner_has_time_to_beat",
+        happens="running jobs go on; none is interrupted, taken or charged",
+        test="test_outages.py::test_an_outage_interrupts_no_hour_long_job_and_charges_none_at_all",
     ),
     Alone(
         fault="the clock of the server is set",
