@@ -727,7 +727,15 @@ create function wakeful.uuid7() returns uuid
 language sql volatile parallel safe as $$
     select wakeful.uuid7_with(substr(gen_random_uuid()::text, 20))
 $$;
-comment on function wakeful.uuid7() is 'A UUIDv7: 60 bits of time, the rest random (PostgreSQL has its own only from 18 on)';
+comment on function wakeful.uuid7() is 'A UUIDv7: 60 bits of time, the rest random. PostgreSQL''s own, where it has one';
+do $$
+begin
+    if to_regprocedure('pg_catalog.uuidv7' || '()') is not null then
+        execute format('create or replace function wakeful.uuid7() returns uuid language sql volatile parallel safe as %L',
+                       'select pg_catalog.' || 'uuidv7' || '()');
+    end if;
+end
+$$;
 
 -- Stable, not immutable, as convert_to() is: only so can the planner put it in the place of its call.
 create function wakeful.lane_id(queue text, priority text, job_type text, limit_key text, suspect boolean) returns bigint
@@ -1273,44 +1281,48 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-    job         record;
-    names       text := concat_ws('', enqueue.job_type, enqueue.queue, enqueue.subject, enqueue.dedupe_key, enqueue."group", enqueue.limit_key);
-    fault       wakeful.fault;
-    holder      uuid;
-    lane        bigint;
-    hot_until   timestamptz;
-    due         boolean;
-    tries       integer := 0;
-    transaction xid8;
+    job_queue       text;
+    job_priority    text;
+    job_limit_key   text;
+    job_attempts    integer;
+    job_deadline    interval;
+    type_subject    text;
+    other_subjects  text[];
+    payload_limit   integer;
+    names           text := concat_ws('|', enqueue.job_type, enqueue.queue, enqueue.subject, enqueue.dedupe_key, enqueue."group", enqueue.limit_key);
+    fault           wakeful.fault;
+    holder          uuid;
+    lane            bigint;
+    hot_until       timestamptz;
+    tries           integer := 0;
 begin
     select
-        coalesce(enqueue.queue, t.queue, 'default') as queue, coalesce(enqueue.priority, t.priority, 'normal') as priority,
-        coalesce(enqueue.limit_key, t.limit_key) as limit_key, coalesce(enqueue.max_attempts, t.max_attempts, 5) as max_attempts,
-        coalesce(enqueue.deadline, t.deadline, interval '1 hour') as deadline, t.subject_path, i.subject_paths, i.payload_limit
-    into job
+        coalesce(enqueue.queue, t.queue, 'default'), coalesce(enqueue.priority, t.priority, 'normal'),
+        coalesce(enqueue.limit_key, t.limit_key), coalesce(enqueue.max_attempts, t.max_attempts, 5),
+        coalesce(enqueue.deadline, t.deadline, interval '1 hour'), t.subject_path, i.subject_paths, i.payload_limit
+    into job_queue, job_priority, job_limit_key, job_attempts, job_deadline, type_subject, other_subjects, payload_limit
     from wakeful.installation i
     left join wakeful.job_type t on t.job_type = enqueue.job_type
     where i.only_one;
 
-    -- Most calls are found sound by one look; what it leaves open is looked at one by one, at several times the price.
-    if (octet_length(names) <= 200 and names !~ '[[:cntrl:]]'
-        and jsonb_typeof(enqueue.payload) = 'object' and octet_length(enqueue.payload::text) <= job.payload_limit
+    -- Most calls are found sound by one look; what it leaves open is looked at one by one, at several times the price. A name
+    -- that is empty shows as a "|" at an end or beside another, which few sound names have.
+    if (octet_length(names) <= 200 and names !~ '[[:cntrl:]]|^\||\|\||\|$' and enqueue.job_type <> ''
+        and jsonb_typeof(enqueue.payload) = 'object' and octet_length(enqueue.payload::text) <= payload_limit
         and num_nulls(enqueue.run_after, enqueue.deadline, enqueue.max_attempts, enqueue.tags, enqueue.meta) = 5
-        and not '' = any (array[enqueue.job_type, job.queue, coalesce(enqueue.subject, '-'), coalesce(enqueue.dedupe_key, '-'),
-                                coalesce(enqueue."group", '-'), coalesce(job.limit_key, '-')])
-        and job.priority in ('interactive', 'normal', 'batch')) is not true then
+        and job_priority in ('interactive', 'normal', 'batch')) is not true then
         fault := wakeful.option_fault(
             enqueue.job_type, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.subject, enqueue.dedupe_key,
             enqueue.run_after, enqueue.max_attempts, enqueue.deadline, enqueue.tags, enqueue.meta, enqueue."group",
-            enqueue.limit_key, job.payload_limit);
+            enqueue.limit_key, payload_limit);
         if fault is not null then
             perform wakeful.refuse(fault);
         end if;
     end if;
 
     job_id  := wakeful.uuid7();
-    lane    := wakeful.lane_id(job.queue, job.priority, enqueue.job_type, job.limit_key, false);
-    subject := coalesce(enqueue.subject, wakeful.payload_subject(enqueue.payload, job.subject_path, job.subject_paths));
+    lane    := wakeful.lane_id(job_queue, job_priority, enqueue.job_type, job_limit_key, false);
+    subject := coalesce(enqueue.subject, wakeful.payload_subject(enqueue.payload, type_subject, other_subjects));
 
     -- A taken key waits for the transaction that takes or frees it; if that one is gone, the key is ours.
     while enqueue.dedupe_key is not null loop
@@ -1330,42 +1342,42 @@ begin
         end if;
     end loop;
 
-    due := coalesce(enqueue.run_after <= clock_timestamp(), true);
-    -- The transaction has its id before it takes a position: what the settled low water stands on.
-    transaction := pg_current_xact_id();
-    if due then
+    if enqueue.run_after is null or enqueue.run_after <= clock_timestamp() then
+        -- The transaction has its id before it takes a position: what the settled low water stands on.
         insert into wakeful.ready (
             lane_id, pos, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
             group_key, limit_key, run_after, created_at)
         values (
-            lane, nextval('wakeful.position'), enqueue.job_id, enqueue.job_type, job.queue, job.priority, enqueue.subject,
-            enqueue.dedupe_key, enqueue.payload, job.max_attempts,
-            job.deadline, coalesce(enqueue.tags, '{}'),
-            coalesce(enqueue.meta, '{}'), enqueue."group", job.limit_key, clock_timestamp(), clock_timestamp())
-        returning (select l.hot_until from wakeful.lane l where l.lane_id = lane) into hot_until;
+            lane, case when pg_current_xact_id() is not null then nextval('wakeful.position') end, enqueue.job_id, enqueue.job_type, job_queue, job_priority, enqueue.subject,
+            enqueue.dedupe_key, enqueue.payload, job_attempts,
+            job_deadline, coalesce(enqueue.tags, '{}'),
+            coalesce(enqueue.meta, '{}'), enqueue."group", job_limit_key, clock_timestamp(), clock_timestamp())
+        returning true, (select l.hot_until from wakeful.lane l where l.lane_id = lane) into created, hot_until;
+        -- A hot lane is polled, so its notification is saved.
+        if notify and coalesce(hot_until <= clock_timestamp(), true) then
+            perform pg_notify('wakeful', lane::text);
+        end if;
     else
         insert into wakeful.scheduled (
             lane_id, job_id, job_type, queue, priority, subject, dedupe_key, payload, max_attempts, deadline, tags, meta,
             group_key, limit_key, run_after, created_at)
         values (
-            lane, enqueue.job_id, enqueue.job_type, job.queue, job.priority, enqueue.subject,
-            enqueue.dedupe_key, enqueue.payload, job.max_attempts,
-            job.deadline, coalesce(enqueue.tags, '{}'),
-            coalesce(enqueue.meta, '{}'), enqueue."group", job.limit_key, enqueue.run_after, clock_timestamp())
-        returning (select l.hot_until from wakeful.lane l where l.lane_id = lane) into hot_until;
+            lane, enqueue.job_id, enqueue.job_type, job_queue, job_priority, enqueue.subject,
+            enqueue.dedupe_key, enqueue.payload, job_attempts,
+            job_deadline, coalesce(enqueue.tags, '{}'),
+            coalesce(enqueue.meta, '{}'), enqueue."group", job_limit_key, enqueue.run_after, clock_timestamp())
+        returning true, (select l.hot_until from wakeful.lane l where l.lane_id = lane) into created, hot_until;
+        -- A job due later must arm a timer, hot or not, and names no lane.
+        if notify and enqueue.run_after < clock_timestamp() + interval '1 minute' then
+            perform pg_notify('wakeful', '');
+        end if;
     end if;
 
     if hot_until is null then
         insert into wakeful.lane_seen (lane_id, queue, priority, job_type, limit_key, suspect)
-        select lane, job.queue, job.priority, enqueue.job_type, job.limit_key, false
+        select lane, job_queue, job_priority, enqueue.job_type, job_limit_key, false
         where not exists (select from wakeful.lane_seen s where s.lane_id = lane);
     end if;
-    -- A hot lane is polled, so its notification is saved; a job due later must arm a timer, hot or not, and names no lane.
-    if notify and (case when due then coalesce(hot_until <= clock_timestamp(), true)
-                        else enqueue.run_after < clock_timestamp() + interval '1 minute' end) then
-        perform pg_notify('wakeful', case when due then lane::text else '' end);
-    end if;
-    created := true;
     return next;
 end
 $$;
