@@ -94,3 +94,11 @@ def test_the_last_line_of_an_error_is_shown_and_the_beginning_of_a_single_one() 
 
 def test_signs_that_turn_the_direction_are_taken_out() -> None:
     assert read(body(title="\u202egpj.exe\u2066")).notice.title == "gpj.exe"
+
+
+def test_half_of_a_pair_becomes_a_sign_that_can_be_sent() -> None:
+    text = body(title="HALF", error="HALF").replace("HALF", "half \\ud83d of it")
+
+    notice = read(text).notice
+
+    assert notice.title == notice.error == "half \ufffd of it"
