@@ -88,3 +88,8 @@ def test_keys_and_urls_are_hidden_and_not_shown() -> None:
 def test_of_a_key_nothing_is_shown() -> None:
     assert shown("R0UT1NGKEY") == "***"
     assert "R0UT1NGKEY" in hidden_values("R0UT1NGKEY")
+
+
+def test_the_address_of_the_heartbeat_is_one_of_the_web() -> None:
+    with pytest.raises(ConfigError, match=r"^heartbeat\.url: must be an address"):
+        load(environ={"WAKEFUL__HEARTBEAT__URL": "geheim.example.com"})
