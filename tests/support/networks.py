@@ -71,6 +71,7 @@ def running_network(upstream: Path) -> Iterator[Network]:
     """Give a network with a relay to a unix socket. Skips where it can't be had."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("needs network namespaces: run as root, with iproute2 installed")
+    _remove_leftovers()
     network = Network(f"wakeful-{os.getpid()}")
     try:
         try:
@@ -87,6 +88,13 @@ def running_network(upstream: Path) -> Iterator[Network]:
                 relay.join()
     finally:
         network._take_away()
+
+
+def _remove_leftovers() -> None:
+    """Remove the namespaces of sessions that were killed, and so could not."""
+    for left in Path("/run/netns").glob("wakeful-*-[sd]"):
+        if not Path(f"/proc/{left.name.split('-')[1]}").exists():
+            subprocess.run(["ip", "netns", "delete", left.name], capture_output=True, check=False)
 
 
 def _ip(*arguments: str) -> None:
