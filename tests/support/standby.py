@@ -56,7 +56,9 @@ def running_standby(primary: Cluster, folder: Path, *, synchronous: bool) -> Ite
     with running_proxy(primary.socket) as stream:
         _copy(primary, folder, stream)
         with Postmaster(folder, settings=SETTINGS, binaries=primary.binaries.folder) as postmaster:
-            standby = Standby(primary=primary, postmaster=postmaster, server=postmaster.start(), stream=stream)
+            standby = Standby(
+                primary=primary, postmaster=postmaster, server=postmaster.start(), stream=stream
+            )
             yield standby
 
 
