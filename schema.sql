@@ -960,11 +960,11 @@ begin
         ) as r
     ),
     free as materialized (
-        select h.row_id, null::tid as key_id
+        select h.row_id, h.job_id, null::tid as key_id
         from held h
         where h.dedupe_key is null
         union all
-        select h.row_id, k.key_id
+        select h.row_id, h.job_id, k.key_id
         from held h
         left join lateral (
             select k.ctid as key_id
@@ -981,13 +981,19 @@ begin
         ) as elsewhere on true
         where h.dedupe_key is not null and elsewhere.locked is null
     ),
+    gone as (
+        delete from wakeful.ready r
+        where r.ctid = any (array(select f.row_id from free f))
+        returning r.*
+    ),
+    -- Only of what is gone: a row that a cancellation has changed since the snapshot is locked here, and not seen there.
     freed as (
         delete from wakeful.dedupe k
-        where k.ctid = any (array(select f.key_id from free f where free_keys and f.key_id is not null))
+        where k.ctid = any (array(
+            select f.key_id from free f
+            where free_keys and f.key_id is not null and f.job_id = any (array(select g.job_id from gone g))))
     )
-    delete from wakeful.ready r
-    where r.ctid = any (array(select f.row_id from free f))
-    returning r.*;
+    select g.* from gone g;
 end
 $$;
 comment on function wakeful.take_out(bigint, bigint[], bigint[], boolean) is 'Delete claimed rows from ready, each only where position and token match, and give them; their dedupe keys too, if they are to be free. Never waits: a row or a key that somebody else has locked is left';

@@ -41,7 +41,7 @@ def test_the_ends_of_one_job_at_once_are_one_of_their_orders(cluster: Cluster, s
             found = fleet.seen(), fleet.told()
             fits = [one for one in orders(model, claim, ends) if (one.jobs, one.told()) == found]
             assert fits, f"seed {seed}: no order of {ends} gives {found}"
-            assert fleet.keys() == fits[0].keys()
+            assert fleet.keys() == fits[0].keys(), f"seed {seed}: {ends}"
 
 
 @pytest.mark.parametrize("seed", range(2))
