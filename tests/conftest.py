@@ -33,8 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Forget what the caller's environment says about databases and about Wakeful, and that it ignores Ctrl-C.
 
-    A shell's background job does, and so would the processes that the tests interrupt. Examples may take as long as they
-    take: speed is never asserted.
+    A shell's background job does, and so would the processes that the tests interrupt. Examples may take as long as
+    they take: speed is never asserted.
     """
     hypothesis.settings.register_profile("untimed", deadline=None)
     hypothesis.settings.load_profile("untimed")

@@ -1,7 +1,7 @@
 """Follows what a PostgreSQL client says on one connection, to stop it before the commit of a statement that is named.
 
 Invariant: what is heard is never changed, and no more is kept of it than the names of prepared statements and the
-message that is not yet whole. The bytes up to the cut make the server run the statement; those behind it make it commit.
+message that is not yet whole. The bytes up to the cut make the server run the statement; those behind it commit it.
 """
 
 from __future__ import annotations

@@ -34,13 +34,14 @@ async def test_a_loop_runs_while_it_is_open_and_begins_anew_when_it_opens_again(
         group.start_soon(gate.while_open, stop, looping.run)
         await anyio.wait_all_tasks_blocked()
         assert looping.said == []
-        for times in (1, 2):
+        for turn in ("first", "second"):
             gate.let_through()
-            await eventually(looked(lambda: len(looping.said)), until=lambda said, n=times: said == 2 * n - 1)
+            await eventually(looked(lambda: looping.said[-1:]), until=lambda last: last == ["begun"])
             gate.close()
-            await eventually(looked(lambda: len(looping.said)), until=lambda said, n=times: said == 2 * n)
+            await eventually(looked(lambda: looping.said[-1:]), until=lambda last: last == ["cancelled"])
+            assert looping.said.count("cancelled") == {"first": 1, "second": 2}[turn]
         gate.let_through()
-        await eventually(looked(lambda: len(looping.said)), until=lambda said: said == 5)
+        await eventually(looked(lambda: looping.said[-1:]), until=lambda last: last == ["begun"])
         stop.set()
 
     assert looping.said == ["begun", "cancelled"] * 2 + ["begun", "ended"]
