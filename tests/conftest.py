@@ -21,6 +21,7 @@ from support.proxy import Proxy, running_proxy
 from support.scratch import scratch_folder
 
 _FOREIGN = ("DATABASE_URL", "WAKEFUL", "PG")
+_LONGEST = {"soak": 0, "faults": 1, "e2e": 2}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
             del os.environ[name]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where workers share the tests, begin with the files that take longest, so that none is left for one alone."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: _LONGEST.get(item.nodeid.split("/")[1], len(_LONGEST)))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -47,7 +47,7 @@ async def test_a_handler_that_wakes_up_after_another_has_its_job_writes_no_step_
 ) -> None:
     with running_fleet(db.dsn, tmp_path) as fleet:
         fleet.start("former")
-        job_id = await enqueue(sql, "probe.reports_on", seconds=30)
+        job_id = await enqueue(sql, "probe.reports_on", seconds=600)
         await fleet.noted("STEP", tag="former")
         fleet.pause("former")
         fleet.start("current")

@@ -22,6 +22,7 @@ PATH, TAG = "LEDGER", "LEDGER_TAG"
 ENDS = ("END", "CANCELLED", "FAILED")
 SILENT = {"PAUSED": "RESUMED", "CUT": "HEALED"}
 UNEXPLAINED = "unexplained"
+BEATS = 3  # a daemon does not start where its lease is shorter than so many beats
 
 Line = dict[str, object]
 
@@ -142,13 +143,14 @@ def _why(
 ) -> str:
     if first.deaf <= second.began:
         return "deaf"
+    lapse = lease - lease / BEATS  # the last beat may lie up to one beat before the silence
     for silence in silences:
         lost = (
             silence.tag == first.tag
             and first.ended >= silence.began
-            and second.began - silence.began >= lease
+            and second.began - silence.began >= lapse
         )
-        if lost and silence.ended - silence.began >= lease and first.ended <= silence.ended + notice:
+        if lost and silence.ended - silence.began >= lapse and first.ended <= silence.ended + notice:
             return "silent"
     if any(first.began <= at <= second.began for at in crashes):
         return "forgotten"

@@ -179,9 +179,9 @@ async def reports_on(job: JobContext) -> object:
                 note(job, "STEP")
                 await asyncio.sleep(0.05)
         except BaseException as refused:
+            note(job, "REFUSED", error=type(refused).__name__)  # first: what follows may be cut short
             again = [step.progress(99, "of a former run") for _ in range(100)]
             await asyncio.gather(*again, return_exceptions=True)
-            note(job, "REFUSED", error=type(refused).__name__)
             note(job, "CANCELLED")
             raise
     note(job, "END")
@@ -234,7 +234,7 @@ async def leaves_executor(job: JobContext) -> None:
 @registry.job("probe.leaves_child")
 async def leaves_child(job: JobContext) -> None:
     """Leave a process that the interpreter joins at its end."""
-    multiprocessing.get_context("fork").Process(target=_sleep_long, daemon=False).start()
+    multiprocessing.get_context("fork").Process(target=_sleep_while_the_parent_lives, daemon=False).start()
 
 
 @registry.job("probe.forks")
@@ -265,6 +265,12 @@ def _fork(job: JobContext) -> int:
 
 def _sleep_long() -> None:
     time.sleep(60)
+
+
+def _sleep_while_the_parent_lives() -> None:
+    parent, until = os.getppid(), time.monotonic() + 60
+    while os.getppid() == parent and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 @registry.job("probe.stops_loop")
