@@ -16,7 +16,7 @@ from wakeful.aio.periodic import cancel_when_set
 from wakeful.aio.shutdown import Shutdown
 from wakeful.composition import Observed, Parts
 from wakeful.core.outcome import HandedBack
-from wakeful.errors import StoreUnavailable
+from wakeful.errors import DataRefused, StoreUnavailable
 from wakeful.runtime.conclusion import Conclusion
 from wakeful.store import instances
 from wakeful.telemetry.events import (
@@ -46,8 +46,8 @@ async def quiesce(parts: Parts) -> None:
         parts.finisher.submit(Conclusion(holding=holding, outcome=HandedBack(counted=False)))
     owner = parts.lease.owner
     if owner is not None:
-        # The row only tells others; we claim nothing either way. No scope ends a call: its deadline does.
-        with suppress(StoreUnavailable):
+        # The rows only tell others; we claim nothing either way. No scope ends a call: its deadline does.
+        with suppress(StoreUnavailable, DataRefused):
             hot = parts.claiming.finding.marks.leave()
             await instances.drain(parts.upkeep, owner.pair, hot=hot, deadline=FLUSH_SECONDS)
     parts.observed.telemetry.emit(DAEMON_QUIESCED, running=len(parts.attempts.running))

@@ -20,7 +20,7 @@ from wakeful.aio.wakeup import Wakeup, rung_at
 from wakeful.core.pace import Pace, Starts
 from wakeful.core.settings import PollSettings
 from wakeful.core.turns import Turns
-from wakeful.errors import StoreBusy, StoreUnavailable
+from wakeful.errors import DataRefused, StoreBusy, StoreUnavailable
 from wakeful.runtime.crew import Crew
 from wakeful.runtime.finding import Finding, look_at_named, look_everywhere
 from wakeful.runtime.holdings import Holding, Holdings
@@ -236,6 +236,9 @@ async def _claim_by(claiming: Claiming, owner: Owner, lane: Lane, *, limit: int,
         until = time.monotonic() + DOUBT_SECONDS
         claiming.holdings.doubt(lane.lane_id, token, first=after + 1, until=until)
         raise
+    except DataRefused as error:  # a row of this lane; the others go on (R5)
+        claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
+        return 0
     if claimed:
         if bearings.check(claiming.database):
             low_water = 0  # another life of the server may have answered
@@ -266,9 +269,13 @@ def _hand_over(claiming: Claiming, owner: Owner, holdings: Sequence[Holding]) ->
 async def release_doubts(claiming: Claiming) -> None:
     """Give back what claims with lost replies took; asked again until such a claim can't commit any more."""
     for doubt in claiming.holdings.doubts():
-        released, locked = await store.release_claim(
-            claiming.database, doubt.lane_id, doubt.token, first=doubt.first
-        )
+        try:
+            released, locked = await store.release_claim(
+                claiming.database, doubt.lane_id, doubt.token, first=doubt.first
+            )
+        except DataRefused as error:  # asked again like one that may still commit; the others go on (R5)
+            claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
+            continue
         if released and not locked:
             claiming.holdings.resolve(doubt)  # a token is one statement's: it took nothing else
 

@@ -2,7 +2,8 @@
 
 Invariant: a mark that its instance does not keep to is taken back and the lane told to all, when it drains, and when
 it has had no room for a job for a tenth of a second. What dies can take nothing back: its marks run out within two
-seconds, and whoever is idle looks when they do, as `finding` knows from its last look.
+seconds, and whoever is idle looks when they do, as `finding` knows from its last look. What the database refuses to
+mark is told, and stops no claim (R5).
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
+from wakeful.errors import DataRefused
 from wakeful.store import jobs, lanes
 from wakeful.store.database import Database
 from wakeful.store.jobs import Lane
+from wakeful.telemetry.events import CLAIM_FAILED
 
 MARK_SECONDS: Final = 2.0
 AGAIN_SECONDS: Final = 0.5
@@ -56,10 +59,12 @@ async def mark(marks: Marks, database: Database) -> None:
     marks.until |= dict.fromkeys(busy, math.inf)
     try:
         await jobs.mark_hot(database, list(busy.values()))
+    except DataRefused as error:
+        database.telemetry.emit(CLAIM_FAILED, error=str(error))
     finally:
         marks.until |= dict.fromkeys(busy, time.monotonic() + MARK_SECONDS)
     if marks.left:  # it drained meanwhile, and this one came after
-        await lanes.cool_lanes(database, list(busy))
+        await _cool(database, list(busy))
 
 
 async def cool_while_full(marks: Marks, database: Database) -> float:
@@ -74,6 +79,13 @@ async def cool_while_full(marks: Marks, database: Database) -> float:
     if left > 0:
         return left
     marks.busy.clear()
-    await lanes.cool_lanes(database, lane_ids)
+    await _cool(database, lane_ids)
     marks.until.clear()
     return math.inf
+
+
+async def _cool(database: Database, lane_ids: list[int]) -> None:
+    try:
+        await lanes.cool_lanes(database, lane_ids)
+    except DataRefused as error:  # they run out
+        database.telemetry.emit(CLAIM_FAILED, error=str(error))
