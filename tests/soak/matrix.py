@@ -154,8 +154,11 @@ ALONE = (
         ),
     ),
     Alone(
-        fault="an outage longer than every lease",
-        happens="running jobs go on; none is interrupted, taken or charged",
+        fault="an outage longer than the lease of most jobs",
+        happens=(
+            "those with the longer lease go on for 80 % of it; the others are interrupted at 80 % of theirs and handed"
+            " back; none is taken by a reaper or charged"
+        ),
         test="test_outages.py::test_an_outage_interrupts_no_hour_long_job_and_charges_none_at_all",
     ),
     Alone(
