@@ -1,7 +1,7 @@
 """A letter by e-mail: the same bytes at every try, one thread an alert, plain text and simple HTML.
 
-Invariant: no text of a message can begin a header or end one: the library refuses line breaks in them, and `document`
-has taken them out before.
+Invariant: no text of a message can begin a header or end one: `document` has taken line breaks out, and none is brought
+back by an encoded word (`=?utf-8?q?=0A?=`), which the library would decode: a subject has none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def letter(body: str, delivery_id: UUID, *, sender: str, recipients: Sequence[st
     mail = EmailMessage(policy=SMTP)
     mail["From"] = sender
     mail["To"] = ", ".join(recipients)
-    mail["Subject"] = subject(message)
+    mail["Subject"] = subject(message).replace("=?", "= ?")
     mail["Date"] = _date(message.timestamp)
     mail["Message-ID"] = f"<{delivery_id}@{domain}>"
     # The first letter of a thread is one that nobody sends: then it does not matter which arrives first.
