@@ -90,6 +90,31 @@ def test_of_a_key_nothing_is_shown() -> None:
     assert "R0UT1NGKEY" in hidden_values("R0UT1NGKEY")
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "pbul://geheimgeheim",
+        "pover://user@geheimgeheim",
+        "tgram://geheimgeheim:abc/1",
+        "slack://geheimgeheim/b/c mailto://a:b@c",
+    ],
+)
+def test_the_host_of_an_apprise_url_may_be_its_key_and_is_not_shown(url: str) -> None:
+    assert "geheim" not in shown(url)
+    assert shown(url) != shown(url + "x")
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        (HOOK, "https://hooks.example.com/***"),
+        ("smtp://u:pw@mail.example.com", "smtp://mail.example.com/***"),
+    ],
+)
+def test_the_host_of_an_address_is_shown(url: str, host: str) -> None:
+    assert shown(url).startswith(host)
+
+
 def test_the_address_of_the_heartbeat_is_one_of_the_web() -> None:
     with pytest.raises(ConfigError, match=r"^heartbeat\.url: must be an address"):
         load(environ={"WAKEFUL__HEARTBEAT__URL": "geheim.example.com"})

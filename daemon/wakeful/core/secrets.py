@@ -19,6 +19,8 @@ from wakeful.core.settings import Settings
 
 HIDDEN: Final = "***"
 SIGNING_PREFIX: Final = "whsec_"
+# Schemes whose host is an address; that of others, such as Apprise's pbul://TOKEN, may be the key itself.
+HOST_SCHEMES: Final = frozenset({"http", "https", "smtp", "smtps", "smtp+plain"})
 SHORTEST_PATH: Final = 8  # the path of a webhook that is a key; "/" or "/hook" is none
 
 _PASSWORD_KEYS: Final = frozenset({"password", "sslpassword", "passwd"})
@@ -67,6 +69,8 @@ def shown(text: str) -> str:
         return f"{HIDDEN} ({digest})"
     if not host:
         return HIDDEN
+    if parts.scheme not in HOST_SCHEMES:
+        return f"{HIDDEN} ({digest})"
     return f"{parts.scheme}://{host}/{HIDDEN} ({digest})"
 
 
