@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import anyio
 import pytest
@@ -310,6 +311,19 @@ async def test_a_sink_that_raises_anything_has_failed_and_no_more(
     assert "the sink raised KeyError: 'channel'" in str(failed["error"])
 
 
+async def test_a_secret_across_the_end_of_what_is_kept_of_an_error_is_hidden(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    said = heard()
+    said.telemetry.redactor.add("geheim-geheim-geheim")
+    await alert(sql, "a")
+    async with dispatching(db, said, (_Broken("x" * 440 + " geheim-geheim-geheim" * 4),)):
+        failed = await said.recorder.seen(OUTBOX_FAILED, sink="broken")
+
+    assert "x ***" in str(failed["error"])
+    assert "geheim" not in str(failed["error"])
+
+
 async def test_no_event_no_row_and_no_answer_shows_the_url(db: ClonedDatabase, sql: Connection) -> None:
     said = heard()
     shown: list[str] = []
@@ -338,13 +352,15 @@ async def _send_once(db: ClonedDatabase, sql: Connection, said: Heard, url: str)
         )
 
 
+@dataclass
 class _Broken:
-    name = "broken"
-    timeout = 1.0
-    pace = 0.0
+    error: str = "channel"
+    name: str = "broken"
+    timeout: float = 1.0
+    pace: float = 0.0
 
     async def send(self, delivery: Delivery) -> Sent:
-        raise KeyError("channel")
+        raise KeyError(self.error)
 
 
 def _delivered(sql: Connection, sink: str) -> Callable[[], Awaitable[int]]:

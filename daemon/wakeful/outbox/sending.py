@@ -29,6 +29,7 @@ from wakeful.telemetry.events import OUTBOX_DELIVERED, OUTBOX_FAILED, OUTBOX_GAV
 T = TypeVar("T")
 
 ANSWER_LIMIT_BYTES: Final = 500
+RAISED_LIMIT_BYTES: Final = 16_384
 SENDS_AT_ONCE: Final = 4
 # How much longer a lease is than the sink's time: what connecting to the database and marking may take.
 MARGIN_SECONDS: Final = 20.0
@@ -77,8 +78,9 @@ class Sender:
             try:
                 return await sink.send(delivery)
             except Exception as error:  # noqa: BLE001 -- a sink's code may raise anything
+                # Shortened only when it is shown: half a secret would not be known for one.
                 return Failed(
-                    reason=f"the sink raised {type(error).__name__}: {clean(error, ANSWER_LIMIT_BYTES)}"
+                    reason=f"the sink raised {type(error).__name__}: {clean(error, RAISED_LIMIT_BYTES)}"
                 )
         return Failed(reason=f"no answer within {sink.timeout:g} s")
 
