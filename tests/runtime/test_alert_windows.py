@@ -12,7 +12,7 @@ from support.dispatching import Heard, alert, composed, counts_add_up, heard, pa
 from wakeful.core.alert_settings import AlertSettings, RouteSettings
 from wakeful.outbox.composing import Composing
 from wakeful.outbox.policy import Policy
-from wakeful.store import outbox
+from wakeful.store import outbox, upkeep
 from wakeful.store.database import Database
 
 USUAL = Policy(alerts=AlertSettings())
@@ -197,6 +197,38 @@ async def test_messages_that_waited_too_long_become_one_summary(
     assert told([summary]) == [("digest", 15)]
     assert [one["occurrences"] for one in summary["data"]["alerts"]] == [5, 4, 3, 2, 1]
     assert await sql.fetchval("select count(*) from wakeful.alert_delivery where state = 'merged'") == 5
+
+
+async def test_a_sink_without_digests_is_given_each_message_however_late(
+    store: Database, said: Heard, sql: Connection
+) -> None:
+    """A summary resolves no incident, and would be one that nobody resolves."""
+    policy = Policy(alerts=AlertSettings(), routes={"hook": RouteSettings(digest="off")})
+    await alert(sql, "a")
+    await alert(sql, "b")
+    await composed(store, said, "hook", policy=policy)
+    await pass_time(sql, 11)
+    await composed(store, said, "hook", policy=policy)
+    await pass_time(sql, 61 * MINUTE)
+    composing = Composing(database=store, telemetry=said.telemetry, policy=policy, sinks=("hook",))
+
+    assert await composing.merge_stale() == 0
+
+    assert told(await take(sql)) == [("opened", 1), ("opened", 1)]
+
+
+async def test_a_mute_that_was_taken_back_goes_at_its_age_however_late_it_would_have_ended(
+    store: Database, sql: Connection
+) -> None:
+    for kind in ("over", "standing"):
+        await sql.execute("select wakeful.mute(now() + interval '9 years', 'we know', kind => $1)", kind)
+    await sql.execute(
+        "update wakeful.alert_mute set ended_at = now() - interval '2 hours' where kind = 'over'"
+    )
+
+    await upkeep.prune_alerts(store, 60 * MINUTE, 100)
+
+    assert await sql.fetchval("select array_agg(kind) from wakeful.alert_mute") == ["standing"]
 
 
 @pytest.mark.parametrize(

@@ -49,10 +49,16 @@ class Composing:
             return made + await self._one_by_one()
 
     async def merge_stale(self) -> int:
-        """Put the messages that have waited too long for a sink together into one; gives how many there were."""
+        """Put the messages that have waited too long for a sink together into one; gives how many there were.
+
+        Not where a sink has no digests: each message must arrive by itself, such as the end of an incident.
+        """
+        gathering = [sink for sink in self.sinks if self.policy.route(sink).digest != "off"]
+        if not gathering:
+            return 0
         try:
             async with alerts.making(self.database) as making:
-                states = await making.lock_sinks(self.sinks)
+                states = await making.lock_sinks(gathering)
                 stale = await making.take_stale(list(states), self.policy.alerts.stale, STALE_BATCH)
                 merged = [
                     await self._merge(making, sink, state.now, [one for one in stale if one.sink == sink])

@@ -16,7 +16,7 @@ digests as (
       and d.created_at < now() - make_interval(secs => $1::double precision)
 ),
 mutes as (
-    delete from wakeful.alert_mute m where m.until < now() - make_interval(secs => $1::double precision)
+    delete from wakeful.alert_mute m where least(m.until, m.ended_at) < now() - make_interval(secs => $1::double precision)
 )
 select count(*)::integer as rows
 from gone
