@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from asyncpg import PostgresError
 
 from support.databases import ClonedDatabase, Connection
 from support.dispatching import Heard, alert, composed, counts_add_up, heard, pass_time, store_of, take
@@ -215,6 +217,19 @@ async def test_a_sink_without_digests_is_given_each_message_however_late(
     assert await composing.merge_stale() == 0
 
     assert told(await take(sql)) == [("opened", 1), ("opened", 1)]
+
+
+@pytest.mark.parametrize("until", ["20000-01-01", "infinity", "2000-01-01", None])
+async def test_a_mute_that_ends_when_nobody_lives_is_refused_and_alerts_are_told(
+    store: Database, said: Heard, sql: Connection, until: str | None
+) -> None:
+    with suppress(PostgresError):
+        await sql.execute("select wakeful.mute($1::text::timestamptz, 'we know', kind => 'trouble')", until)
+    await alert(sql, "a")
+    await look(store, said, sql)
+
+    assert told(await look(store, said, sql, after=11)) == [("opened", 1)]
+    assert await sql.fetchval("select count(*) from wakeful.alert_mute") == 0
 
 
 async def test_a_mute_that_was_taken_back_goes_at_its_age_however_late_it_would_have_ended(
