@@ -123,7 +123,7 @@ class Composer:
     def _decoded(self, text: str) -> object:
         try:
             value = self.redactor.value(jsontext.loads(text))
-            jsontext.dumps(value)
+            jsontext.dumps([[[[value]]]])  # deeper than it will stand in a message
         except (ValueError, RecursionError):
             return UNREADABLE
         return value
