@@ -81,7 +81,7 @@ async def test_a_step_of_the_servers_clock_takes_no_job_from_the_living_and_keep
             sql = await db.connect()
             with running_fleet(db.dsn, tmp_path) as fleet:
                 fleet.start("first", worker_queues="default")
-                fleet.start("second")
+                fleet.start("second", worker_concurrency=40)
                 jobs = [await enqueue(sql, "probe.once_long", seconds=2 * LEASE) for _ in range(4)]
                 await fleet.noted("START", count=4)
                 before = await sql.fetchval("select extract(epoch from clock_timestamp())::float")
@@ -95,8 +95,10 @@ async def test_a_step_of_the_servers_clock_takes_no_job_from_the_living_and_keep
                     assert (row["run_no"], row["lost"]) == (1, 0)
                 await assert_nobody_was_deposed(fleet)
 
-                stuck = [await enqueue(sql, "probe.once_long", seconds=600) for _ in range(8)]
-                await fleet.noted("START", count=12)
+                stuck: list[str] = []
+                while not {line["job_id"] for line in fleet.ledger.lines("START", tag="first")} & set(stuck):
+                    stuck.append(await enqueue(sql, "probe.once_long", seconds=600))
+                    await fleet.noted("START", count=4 + len(stuck))
                 clock.set(-HOUR)  # two hours back, and then an owner dies
                 fleet.kill("first")
 

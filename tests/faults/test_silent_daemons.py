@@ -72,6 +72,7 @@ async def test_with_the_database_out_of_reach_it_is_alive_not_ready_and_measured
 ) -> None:
     with running_fleet(db.dsn, tmp_path) as fleet:
         daemon = fleet.start("only", dsn=proxy.dsn(db.name), database_connect_timeout="1s")
+        daemon.wait_for("server.accepted")  # from here on it claims, and so finds out soon
         port, answers = daemon.port(), []
         proxy.set(Mode.BLACKHOLE)
         began = time.monotonic()
@@ -81,6 +82,7 @@ async def test_with_the_database_out_of_reach_it_is_alive_not_ready_and_measured
                 [await anyio.to_thread.run_sync(get, port, path) for path in ("/healthz", "/metrics")]
             )
             status, body, _ = await anyio.to_thread.run_sync(get, port, "/readyz")
+            print(status, body)
             return status == 503 and "database" in json.loads(body)["reasons"]
 
         await eventually(unready, timeout=30)
