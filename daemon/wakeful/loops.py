@@ -256,7 +256,13 @@ async def show(parts: Parts, over: anyio.Event) -> None:
 async def read_gauges(parts: Parts, over: anyio.Event) -> None:
     """Keep what the whole database is asked for among the gauges."""
     with parts.observed.health.loop("gauges", bound=2 * LOOP_BOUND_SECONDS) as turned:
-        await run_gauges(parts.upkeep, over, metrics=parts.observed.metrics, turned=turned)
+        await run_gauges(
+            parts.upkeep,
+            over,
+            metrics=parts.observed.metrics,
+            instance_id=lambda: parts.lease.owner.instance_id if parts.lease.owner else None,
+            turned=turned,
+        )
 
 
 async def measure_lag(parts: Parts, over: anyio.Event) -> None:

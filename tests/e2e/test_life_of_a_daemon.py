@@ -351,11 +351,13 @@ async def test_metrics_say_what_happens_and_what_waits(db: ClonedDatabase, sql: 
             return get(daemon, "/metrics")[1]
 
         text = await eventually(
-            shown, until=lambda text: 'wakeful_queue_oldest_due_seconds{queue="held"}' in text
+            shown, until=lambda text: 'wakeful_queue_oldest_ready_seconds{queue="held"}' in text
         )
-        assert 'wakeful_jobs_finished_total{queue="default",job_type="probe.ok",outcome="finished"} 1' in text
+        assert (
+            'wakeful_jobs_finished_total{queue="default",job_type="probe.ok",outcome="succeeded"} 1' in text
+        )
         for name in (
-            "wakeful_listener_connected 1",
+            "wakeful_listen_connected 1",
             "wakeful_database_connected 1",
             "wakeful_worker_slots 10",
         ):

@@ -74,7 +74,7 @@ async def test_however_listen_is_lost_no_job_waits_for_more_than_a_poll_and_it_c
             await heard_of(daemon, sql)
         for job_id in canaries:
             assert await pickup(sql, job_id) < POLL_SECONDS + MARGIN_SECONDS
-        assert "wakeful_listener_connected 1" in (await get(daemon, "/metrics"))[1]
+        assert "wakeful_listen_connected 1" in (await get(daemon, "/metrics"))[1]
         assert len(daemon.events("listener.lost")) == len(WAYS)
 
 

@@ -83,7 +83,7 @@ def test_nothing_is_logged_but_through_the_catalogue(path: Path) -> None:
 def test_metrics_are_named_as_prometheus_wants_it() -> None:
     assert len({meter.name for meter in METERS}) == len(METERS)
     for meter in METERS:
-        assert re.fullmatch(r"wakeful_[a-z_]+", meter.name)
+        assert re.fullmatch(r"(wakeful|process)_[a-z_]+", meter.name)
         assert meter.name.endswith("_total") == isinstance(meter, Counter)
         assert not isinstance(meter, Histogram) or meter.name.endswith("_seconds")
         assert not {"job_id", "run_no", "subject", "error", "alert_id", "title"} & set(meter.labels)

@@ -35,15 +35,21 @@ def test_the_end_of_an_attempt_is_counted_and_timed() -> None:
 
     text = metrics.render()
 
-    assert 'wakeful_jobs_finished_total{queue="q",job_type="T",outcome="finished"} 2' in text
-    assert 'wakeful_jobs_finished_total{queue="q",job_type="T",outcome="died"} 1' in text
+    assert 'wakeful_jobs_finished_total{queue="q",job_type="T",outcome="succeeded"} 2' in text
+    assert 'wakeful_jobs_finished_total{queue="q",job_type="T",outcome="dead"} 1' in text
     assert 'wakeful_job_wait_seconds_bucket{queue="q",job_type="T",le="0.005"} 0' in text
     assert 'wakeful_job_wait_seconds_bucket{queue="q",job_type="T",le="0.025"} 3' in text
-    assert 'wakeful_job_run_seconds_bucket{job_type="T",outcome="finished",le="60"} 0' in text
-    assert 'wakeful_job_run_seconds_bucket{job_type="T",outcome="finished",le="180"} 2' in text
-    assert 'wakeful_job_run_seconds_bucket{job_type="T",outcome="finished",le="+Inf"} 2' in text
-    assert 'wakeful_job_run_seconds_sum{job_type="T",outcome="finished"} 140' in text
-    assert 'wakeful_job_run_seconds_count{job_type="T",outcome="finished"} 2' in text
+    assert (
+        'wakeful_job_duration_seconds_bucket{queue="q",job_type="T",outcome="succeeded",le="60.0"} 0' in text
+    )
+    assert (
+        'wakeful_job_duration_seconds_bucket{queue="q",job_type="T",outcome="succeeded",le="180.0"} 2' in text
+    )
+    assert (
+        'wakeful_job_duration_seconds_bucket{queue="q",job_type="T",outcome="succeeded",le="+Inf"} 2' in text
+    )
+    assert 'wakeful_job_duration_seconds_sum{queue="q",job_type="T",outcome="succeeded"} 140' in text
+    assert 'wakeful_job_duration_seconds_count{queue="q",job_type="T",outcome="succeeded"} 2' in text
 
 
 def test_metrics_want_the_events_that_feed_them() -> None:
@@ -60,7 +66,7 @@ def test_what_happens_many_times_in_one_event_is_counted_so() -> None:
 
     text = metrics.render()
 
-    assert 'wakeful_jobs_rescued_total{reason="lease"} 7' in text
+    assert 'wakeful_lease_rescues_total{reason="lease"} 7' in text
     assert "backstop" not in text
 
 
@@ -77,9 +83,9 @@ def test_an_event_can_set_a_gauge() -> None:
     telemetry, metrics = _telemetry()
 
     telemetry.emit(LISTENER_CONNECTED)
-    assert "wakeful_listener_connected 1\n" in metrics.render()
+    assert "wakeful_listen_connected 1\n" in metrics.render()
     telemetry.emit(LISTENER_LOST)
-    assert "wakeful_listener_connected 0\n" in metrics.render()
+    assert "wakeful_listen_connected 0\n" in metrics.render()
 
 
 def test_a_counter_without_labels_is_there_from_the_start() -> None:
@@ -89,26 +95,26 @@ def test_a_counter_without_labels_is_there_from_the_start() -> None:
 def test_what_a_loop_sets_anew_replaces_all_that_it_set_before() -> None:
     metrics = Metrics()
     gauge = metrics.gauge("wakeful_queue_jobs")
-    gauge.replace([({"queue": "a", "status": "PENDING"}, 3), ({"queue": "gone", "status": "DEAD"}, 1)])
-    gauge.replace([({"queue": "a", "status": "PENDING"}, 4)])
+    gauge.replace([({"queue": "a", "state": "ready"}, 3), ({"queue": "gone", "state": "dead"}, 1)])
+    gauge.replace([({"queue": "a", "state": "ready"}, 4)])
 
     text = metrics.render()
 
-    assert 'wakeful_queue_jobs{queue="a",status="PENDING"} 4' in text
+    assert 'wakeful_queue_jobs{queue="a",state="ready"} 4' in text
     assert "gone" not in text
 
 
 def test_values_beyond_the_cap_are_other_summed_or_the_highest_of_them() -> None:
     metrics = Metrics()
     queues = [f"q{number}" for number in range(70)]
-    metrics.gauge("wakeful_queue_jobs").replace([({"queue": queue, "status": "DEAD"}, 1) for queue in queues])
+    metrics.gauge("wakeful_queue_jobs").replace([({"queue": queue, "state": "dead"}, 1) for queue in queues])
     ages = [({"queue": queue}, float(age)) for age, queue in enumerate(queues)]
-    metrics.gauge("wakeful_queue_oldest_due_seconds").replace(ages)
+    metrics.gauge("wakeful_queue_oldest_ready_seconds").replace(ages)
 
     text = metrics.render()
 
-    assert 'wakeful_queue_jobs{queue="other",status="DEAD"} 20' in text
-    assert 'wakeful_queue_oldest_due_seconds{queue="other"} 69' in text
+    assert 'wakeful_queue_jobs{queue="other",state="dead"} 20' in text
+    assert 'wakeful_queue_oldest_ready_seconds{queue="other"} 69' in text
 
 
 @pytest.mark.case("F89")
@@ -151,7 +157,7 @@ def test_labels_that_are_equal_but_not_the_same_text_are_counted_apart() -> None
 
     for queue, count in (("1", 2), ("True", 1), ("1.0", 1), ("", 2), ("['1']", 2)):
         labels = f'queue="{queue}",job_type="T"'
-        assert f'wakeful_jobs_finished_total{{{labels},outcome="finished"}} {count}\n' in text
+        assert f'wakeful_jobs_finished_total{{{labels},outcome="succeeded"}} {count}\n' in text
     assert 'wakeful_job_wait_seconds_count{queue="",job_type="T"} 1\n' in text
 
 
@@ -188,7 +194,7 @@ def test_each_metric_has_its_help_and_its_type() -> None:
 
     for meter in METERS:
         assert f"# HELP {meter.name} {meter.help}\n# TYPE {meter.name} " in text
-    assert "# TYPE wakeful_job_run_seconds histogram" in text
+    assert "# TYPE wakeful_job_duration_seconds histogram" in text
     assert "# TYPE wakeful_beat_age_seconds gauge" in text
     assert OUTCOME == "outcome"
 

@@ -120,7 +120,7 @@ async def test_metrics_are_those_of_the_events_in_prometheus_text_format() -> No
             kind, text = response.headers["Content-Type"], await response.text()
 
     assert kind == "text/plain; version=0.0.4; charset=utf-8"
-    assert 'wakeful_jobs_finished_total{queue="q",job_type="T",outcome="finished"} 1' in text
+    assert 'wakeful_jobs_finished_total{queue="q",job_type="T",outcome="succeeded"} 1' in text
     assert 'wakeful_build_info{version="' in text
     assert text.endswith("\n")
 

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from wakeful.telemetry.events import Event
-from wakeful.telemetry.meters import OUTCOME, Counter, Gauge, Histogram
+from wakeful.telemetry.meters import OUTCOME, OUTCOMES, Counter, Gauge, Histogram
 from wakeful.telemetry.series import Buckets, Key, Labels, Series
 
 Fields = Mapping[str, object]
@@ -78,13 +78,20 @@ def _cells(
             return found(fields)
 
     def found(fields: Fields) -> C:
-        labels = tuple(outcome if name == OUTCOME and outcome else fields.get(name) for name in names)
+        labels = tuple(
+            _word_of(outcome or fields.get(OUTCOME)) if name == OUTCOME else fields.get(name)
+            for name in names
+        )
         key, cell = find(labels)
         if key == labels:  # so there are no more of them than series
             known[pick(fields)] = cell
         return cell
 
     return cell_of
+
+
+def _word_of(outcome: object) -> object:
+    return OUTCOMES.get(outcome, outcome) if isinstance(outcome, str) else outcome
 
 
 def _number_in(fields: Fields, name: str) -> float | None:

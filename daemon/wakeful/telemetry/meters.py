@@ -1,13 +1,14 @@
 """The catalogue of metrics: what is counted, measured and timed, and which events feed it.
 
-Invariant: names begin with `wakeful_`, units are seconds, counters end in `_total`; a label is something of
-which there are few (never an id, a key or a text of an error), and folds into "other" beyond a cap. A metric
-of an event is one entry here and no code elsewhere; what loops know is set by them through `Metrics.gauge`.
-Values are kept in `metrics`.
+Invariant: names begin with `wakeful_`, or with `process_` where every exporter calls it the same; units are seconds and
+bytes, counters end in `_total`; a label is something of which there are few (never an id, a key or a text of an error),
+and folds into "other" beyond a cap. A metric of an event is one entry here and no code elsewhere; what loops know is
+set by them through `Metrics.gauge`. Values are kept in `metrics`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -15,6 +16,8 @@ from wakeful.telemetry import events
 from wakeful.telemetry.events import Event
 
 OUTCOME: Final = "outcome"  # as a label: the event's field, or the second word of its name where it has none
+# ... and where dashboards know another word for it, that one.
+OUTCOMES: Final[Mapping[str, str]] = {"finished": "succeeded", "died": "dead"}
 
 SHORT_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 LONG_SECONDS: Final = (
@@ -47,7 +50,7 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Age:
-    """The seconds since it was last reset, or since the start."""
+    """The seconds since it was last reset, or since the start; none while it is hidden."""
 
     name: str
     help: str
@@ -84,7 +87,11 @@ _LISTENING: Final = (
 # fmt: off
 METERS: Final[tuple[Meter, ...]] = (
     # The process.
-    Gauge(name="wakeful_build_info", help="Always 1; the version is its label.", labels=("version",)),
+    Gauge(name="wakeful_build_info", labels=("version", "schema"),
+          help="Always 1; the versions of Wakeful and of its schema are its labels."),
+    Gauge(name="process_start_time_seconds", help="When the process started, in seconds since 1970."),
+    Counter(name="process_cpu_seconds_total", help="Seconds of processor that the process has used."),
+    Gauge(name="process_resident_memory_bytes", help="Memory of the process, where the system tells."),
     Gauge(name="wakeful_ready", help="1 while this instance claims jobs."),
     Gauge(name="wakeful_phase", help="1 for the phase that the process is in.", labels=("phase",)),
     Gauge(name="wakeful_event_loop_lag_seconds", help="How late the event loop ran what was due."),
@@ -101,8 +108,10 @@ METERS: Final[tuple[Meter, ...]] = (
             events=(events.ATTEMPTS_ENDED,), labels=(*_BY_TYPE, OUTCOME), amount="jobs"),
     Histogram(name="wakeful_job_wait_seconds", help="From when a job was due until it was claimed.", field="wait_ms",
               events=(events.ATTEMPTS_ENDED,), buckets=LONG_SECONDS, labels=_BY_TYPE, scale=0.001),
-    Histogram(name="wakeful_job_run_seconds", help="How long handlers ran.", field="run_ms",
-              events=(events.ATTEMPTS_ENDED,), buckets=LONG_SECONDS, labels=("job_type", OUTCOME), scale=0.001),
+    Histogram(name="wakeful_job_duration_seconds", help="How long handlers ran.", field="run_ms",
+              events=(events.ATTEMPTS_ENDED,), buckets=LONG_SECONDS, labels=(*_BY_TYPE, OUTCOME), scale=0.001),
+    Counter(name="wakeful_job_failures_total", help="Failed attempts, by the class of their error.",
+            events=(events.JOB_RETRIED, events.JOB_DIED), labels=("job_type", "error_type")),
     Gauge(name="wakeful_worker_slots", help="How many jobs can run here at once."),
     Gauge(name="wakeful_worker_slots_used", help="How many jobs run here."),
     Gauge(name="wakeful_stuck_jobs", help="Jobs past their deadline whose code does not end."),
@@ -128,8 +137,8 @@ METERS: Final[tuple[Meter, ...]] = (
     Counter(name="wakeful_database_outages_total", help="Outages that are over.", events=(events.DATABASE_RESTORED,)),
     Counter(name="wakeful_statements_retried_total", help="Statements that lost a race in the server and ran again.",
             events=(events.STATEMENT_RETRIED,)),
-    Gauge(name="wakeful_listener_connected", help="1 while LISTEN works; else jobs are polled.", events=_LISTENING),
-    Counter(name="wakeful_listener_losses_total", help="Lost listening connections.", events=(events.LISTENER_LOST,)),
+    Gauge(name="wakeful_listen_connected", help="1 while LISTEN works; else jobs are polled.", events=_LISTENING),
+    Counter(name="wakeful_listen_losses_total", help="Lost listening connections.", events=(events.LISTENER_LOST,)),
     Counter(name="wakeful_notifications_total", help="Notifications.", events=(events.NOTIFICATION_RECEIVED,)),
     Counter(name="wakeful_notifications_ignored_total", help="Notifications that made no sense.",
             events=(events.NOTIFICATION_IGNORED,)),
@@ -144,7 +153,7 @@ METERS: Final[tuple[Meter, ...]] = (
             events=(events.INSTANCE_DEPOSED,)),
     Counter(name="wakeful_instances_reaped_total", help="Dead instances found.", events=(events.INSTANCE_REAPED,)),
     # Duties.
-    Counter(name="wakeful_jobs_rescued_total", help="Jobs taken from dead owners.",
+    Counter(name="wakeful_lease_rescues_total", help="Jobs taken from dead owners.",
             events=(events.JOBS_RESCUED,), labels=("reason",), amount="jobs"),
     Counter(name="wakeful_jobs_promoted_total", help="Scheduled jobs that became due.",
             events=(events.JOBS_PROMOTED,), amount="jobs"),
@@ -156,16 +165,22 @@ METERS: Final[tuple[Meter, ...]] = (
             events=(events.DUTY_FAILED,), labels=("duty",)),
     # Alerts.
     Counter(name="wakeful_alerts_opened_total", help="Alerts opened.", events=(events.ALERT_OPENED,), labels=("kind",)),
-    Counter(name="wakeful_outbox_deliveries_total", help="Tries to deliver an alert, by how they ended.",
+    Counter(name="wakeful_alert_deliveries_total", help="Tries to deliver an alert, by how they ended.",
             events=_DELIVERIES, labels=("sink", OUTCOME)),
-    Histogram(name="wakeful_outbox_send_seconds", help="How long a sink took to take an alert.", field="seconds",
+    Histogram(name="wakeful_alert_delivery_seconds", help="How long a sink took to take an alert.", field="seconds",
               events=(events.OUTBOX_DELIVERED,), buckets=SHORT_SECONDS, labels=("sink",)),
-    # What is read from the database, now and then: the same in every instance.
-    Age(name="wakeful_database_gauges_age_seconds", help="Since the gauges below were read from the database."),
-    Gauge(name="wakeful_queue_jobs", labels=("queue", "status"),
-          help="Jobs: PENDING (due), SCHEDULED (due later), RUNNING, DEAD; counting stops at 5000 a lane."),
-    Gauge(name="wakeful_queue_oldest_due_seconds", help="For how long the oldest due job has waited.",
+    # What is read from the database, now and then, by the instance that reads it for all (`runtime.gauges`).
+    Age(name="wakeful_database_gauges_age_seconds",
+        help="Since the gauges of the whole database were read, in the instance that reads them."),
+    Gauge(name="wakeful_queue_jobs", labels=("queue", "state"),
+          help="Jobs: ready (due), scheduled (due later), running, dead; counting stops at 5000 a lane."),
+    Gauge(name="wakeful_queue_oldest_ready_seconds", help="For how long the oldest due job has waited.",
           labels=("queue",), fold="max"),
+    Gauge(name="wakeful_queue_paused", help="1 for a queue that is paused.", labels=("queue",), fold="max"),
+    Gauge(name="wakeful_queue_deaths", labels=("queue", "window"),
+          help="Dead letters of the last 10m and 24h that are still there; counting stops at 5000."),
+    Gauge(name="wakeful_job_type_info", help="Always 1; who looks after jobs of a type is its label.",
+          labels=("job_type", "owner"), fold="max"),
     Gauge(name="wakeful_instances", help="Instances by state.", labels=("state",)),
     Gauge(name="wakeful_alerts_open", help="Open alerts by kind.", labels=("kind",)),
     Gauge(name="wakeful_outbox_pending", help="Deliveries that wait."),

@@ -1,22 +1,25 @@
 """The values of all metrics, fed by events and by loops, and their text for Prometheus.
 
 Invariant: memory and the size of the text are bounded, whatever labels come (F89), and rendering only reads
-memory (F88). Thread-safe. What the metrics are is in `meters`.
+memory (F88). Thread-safe. What the metrics are is in `meters`, in which form they are given in `exposition`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from importlib import metadata
 from threading import Lock
 from typing import Final
 
 from wakeful.telemetry.events import Event
+from wakeful.telemetry.exposition import PROMETHEUS, TextForm, head
 from wakeful.telemetry.feeding import Feed, counting, setting, timing
+from wakeful.telemetry.footprint import processor_seconds, resident_bytes
 from wakeful.telemetry.meters import METERS, Age, Counter, Gauge, Histogram, Meter
 from wakeful.telemetry.series import Buckets, Series, number
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+BUILD: Final = "wakeful_build_info"
 
 
 class CounterHandle:
@@ -65,6 +68,11 @@ class AgeHandle:
         with self._lock:
             self._series.set((), self._clock())
 
+    def hide(self) -> None:
+        """Show none, until it is reset."""
+        with self._lock:
+            self._series.clear()
+
 
 class Metrics:
     """All metrics of one process. `clock` gives monotonic seconds."""
@@ -80,6 +88,13 @@ class Metrics:
         self._feeds: dict[Event, list[Feed]] = {}
         for meter in METERS:
             self._prepare(meter)
+        self._series["process_start_time_seconds"].set((), round(time.time(), 3))
+        self.built(schema=None)
+
+    def built(self, *, schema: int | None) -> None:
+        """Tell which version runs here, on which version of the schema; None: not known yet."""
+        labels = {"version": _version(), "schema": schema}
+        self.gauge(BUILD).replace([(labels, 1)])
 
     def wants(self, event: Event) -> bool:
         """Whether an event feeds any metric."""
@@ -105,18 +120,26 @@ class Metrics:
         """Give the age of that name; KeyError where the catalogue has none."""
         return AgeHandle(self._series[self._known(name, Age)], self._lock, self._clock)
 
-    def render(self) -> str:
-        """Give all metrics in Prometheus' text format (version 0.0.4)."""
+    def render(self, form: TextForm = PROMETHEUS) -> str:
+        """Give all metrics in one of the text forms."""
         lines: list[str] = []
         with self._lock:
+            self._look_at_process()
             for meter in self._meters.values():
-                lines += self._rendered(meter)
-        return "\n".join(lines) + "\n"
+                lines += head(meter, form)
+                lines += self._lines(meter)
+        return "\n".join(lines) + "\n" + form.ending
+
+    def _look_at_process(self) -> None:
+        self._series["process_cpu_seconds_total"].set((), round(processor_seconds(), 3))
+        memory = resident_bytes()
+        if memory is not None:
+            self._series["process_resident_memory_bytes"].set((), memory)
 
     def _prepare(self, meter: Meter) -> None:
         match meter:
             case Histogram():
-                buckets = self._histograms[meter.name] = Buckets(meter.labels, meter.buckets)
+                buckets = self._histograms[meter.name] = Buckets(meter.name, meter.labels, meter.buckets)
                 self._feed((event, timing(meter, event, buckets)) for event in meter.events)
             case Counter():
                 series = self._series[meter.name] = Series(meter.labels)
@@ -139,12 +162,17 @@ class Metrics:
             raise KeyError(f"{name} is no {kind.__name__.lower()} in telemetry.meters")
         return name
 
-    def _rendered(self, meter: Meter) -> list[str]:
-        kind = {Counter: "counter", Histogram: "histogram"}.get(type(meter), "gauge")
-        head = [f"# HELP {meter.name} {meter.help}", f"# TYPE {meter.name} {kind}"]
+    def _lines(self, meter: Meter) -> list[str]:
         if isinstance(meter, Histogram):
-            return head + self._histograms[meter.name].lines(meter.name)
+            return self._histograms[meter.name].lines()
         if isinstance(meter, Age):
-            since = self._series[meter.name].value(())
-            return [*head, f"{meter.name} {number(self._clock() - since)}"]
-        return head + self._series[meter.name].lines(meter.name)
+            now = self._clock()
+            return [f"{meter.name} {number(now - since)}" for since in self._series[meter.name].values()]
+        return self._series[meter.name].lines(meter.name)
+
+
+def _version() -> str:
+    try:
+        return metadata.version("wakeful")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"

@@ -1,6 +1,8 @@
-"""Makes `docs/events.md` from the catalogues of events and metrics: `python -m wakeful.telemetry.reference`.
+"""Makes `docs/events.md` and, with `metrics`, the table of `docs/monitoring.md`.
 
-Invariant: the page says what the catalogues say and nothing else; a test compares the two.
+`python -m wakeful.telemetry.reference > docs/events.md`
+
+Invariant: both say what the catalogues say and nothing else; tests compare them.
 """
 
 from __future__ import annotations
@@ -9,9 +11,10 @@ import sys
 from collections.abc import Iterator
 
 from wakeful.telemetry.events import EVENTS, Event
+from wakeful.telemetry.exposition import unit_of
 from wakeful.telemetry.meters import METERS, Counter
 
-_HEAD = """# Events and metrics
+_HEAD = """# Events
 
 Made by `python -m wakeful.telemetry.reference`; not to be edited.
 
@@ -19,20 +22,19 @@ Everything that the daemon says is an event of this catalogue: a line of the log
 Names and fields keep their meaning from release to release. Fields are there where they are known; times are in
 seconds, unless their name ends in `_ms`. Each attempt ends with exactly one of the events `job.finished`,
 `job.retried`, `job.died`, `job.snoozed`, `job.cancelled`, `job.handed_back`, `job.lost` and `job.unknown_outcome`: its
-canonical line. A stop is never an error; `critical` comes only just before the process ends by itself.
-"""
-
-_METRICS = """## Metrics
-
-`GET /metrics` answers from memory, in Prometheus' text format, without a call to the database. What is read from the
-database is refreshed in the background; `wakeful_database_gauges_age_seconds` says how long ago. It is the same in
-every instance, so use `max by (...)`. A label with many values ends in `other` beyond fifty of them.
+canonical line. A stop is never an error; `critical` comes only just before the process ends by itself. What is counted
+of them: [metrics](monitoring.md#metrics).
 """
 
 
 def page() -> str:
     """Give the page as Markdown."""
-    return "\n".join([_HEAD, *_events(), _METRICS, *_meters(), ""])
+    return "\n".join([_HEAD, *_events()])
+
+
+def metrics_table() -> str:
+    """Give the table of metrics as Markdown."""
+    return "\n".join(_meters())
 
 
 def _events() -> Iterator[str]:
@@ -47,12 +49,16 @@ def _row(event: Event) -> str:
 
 
 def _meters() -> Iterator[str]:
-    yield from ("| metric | kind | what it is | labels | counts |", "| --- | --- | --- | --- | --- |")
+    yield from (
+        "| metric | kind | unit | what it is | labels | counts |",
+        "| --- | --- | --- | --- | --- | --- |",
+    )
     for meter in METERS:
         counts = " ".join(f"`{event.name}`" for event in meter.events) if isinstance(meter, Counter) else ""
         labels = " ".join(f"`{name}`" for name in meter.labels)
-        yield f"| `{meter.name}` | {type(meter).__name__.lower()} | {meter.help} | {labels} | {counts} |"
+        kind = type(meter).__name__.lower()
+        yield f"| `{meter.name}` | {kind} | {unit_of(meter)} | {meter.help} | {labels} | {counts} |"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(metrics_table() + "\n" if sys.argv[1:] == ["metrics"] else page())

@@ -6,12 +6,11 @@ jobs; a process that drains is alive and not ready, and its metrics are served t
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Final
 
 from aiohttp import web
 
-from wakeful.telemetry.metrics import CONTENT_TYPE
+from wakeful.telemetry.exposition import form_for
 from wakeful.web.keys import HEALTH, METRICS
 
 INDEX: Final = """Wakeful, a job daemon for PostgreSQL.
@@ -51,12 +50,13 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 async def metrics(request: web.Request) -> web.Response:
-    """Give all metrics in Prometheus' text format."""
+    """Give all metrics, in Prometheus' text format or in OpenMetrics, as the client asks."""
     health, values = request.app[HEALTH], request.app[METRICS]
-    values.gauge("wakeful_build_info").set(1, version=version("wakeful"))
     values.gauge("wakeful_ready").set(1 if health.ready()[0] else 0)
     values.gauge("wakeful_phase").replace([({"phase": health.phase}, 1)])
-    return web.Response(body=values.render().encode(), headers={"Content-Type": CONTENT_TYPE})
+    form = form_for(",".join(request.headers.getall("Accept", [])))
+    headers = {"Content-Type": form.content_type, "Vary": "Accept"}
+    return web.Response(body=values.render(form).encode(), headers=headers)
 
 
 def routes() -> tuple[web.RouteDef, ...]:
