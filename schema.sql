@@ -1117,6 +1117,7 @@ begin
             jsonb_build_object(
                 'queue', f.queue, 'attempts', f.attempts_now, 'max_attempts', f.max_attempts, 'run_no', f.run_no_now,
                 'lost', f.lost_now, 'last_error', left(f.last_error_now, 2000))
+                || case when f.entry ? 'traceparent' then jsonb_build_object('traceparent', f.entry -> 'traceparent') else '{}' end
         from fate f
         where f.fate = 'DEAD'
         union all
@@ -1137,6 +1138,7 @@ begin
             jsonb_build_object(
                 'queue', f.queue, 'attempts', f.attempts_now, 'max_attempts', f.max_attempts, 'run_no', f.run_no_now,
                 'last_error', left(f.last_error_now, 2000))
+                || case when f.entry ? 'traceparent' then jsonb_build_object('traceparent', f.entry -> 'traceparent') else '{}' end
         from fate f
         where f.fate = 'PENDING' and f.verb in ('fail', 'unserved') and f.attempts_now = 1
           and exists (select from wakeful.critical_type c where c.job_type = f.job_type)

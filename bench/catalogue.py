@@ -56,6 +56,10 @@ MEASUREMENTS: Mapping[str, Measurement] = {
         "plain functions, in threads",
         Drain(name="drain-threads", load=lambda jobs: Load(jobs=jobs, job_type="bench.thread")),
     ),
+    "drain-traced": _drain(
+        "a span for each, by OpenTelemetry's SDK",
+        Drain(name="drain-traced", load=lambda jobs: Load(jobs=jobs), settings={"handlers": "bench.traced"}),
+    ),
     "drain-1k": _drain(
         "payloads of 1 KB", Drain(name="drain-1k", load=lambda jobs: Load(jobs=jobs, payload=1000))
     ),

@@ -50,6 +50,7 @@ from wakeful.runtime.publishing import published
 from wakeful.runtime.reaper import backstop_duty
 from wakeful.runtime.reporter import Reporter
 from wakeful.runtime.sharing import Scope
+from wakeful.runtime.tracing import traced
 from wakeful.runtime.unserved import unserved_duty
 from wakeful.runtime.watch import ServerClock
 from wakeful.runtime.watchdog import Watchdog
@@ -145,7 +146,7 @@ def compose(
         crew=crew,
         finisher=finisher,
         reporter=executing.reporter,
-        executing=executing,
+        executing=traced(executing, settings.tracing),
         claiming=_claiming(scope_of(settings, registry), executing, hot, crew, finisher, bells, gate),
         membership=_membership(settings, registry, executing, upkeep, crew, holdings, bells),
         watchdog=Watchdog(attempts=attempts, lease=lease, telemetry=telemetry, health=observed.health),

@@ -187,7 +187,6 @@ def overseeing(parts: Parts, workers: Workers) -> Overseeing:
     replacing = Replacing(
         executing=parts.executing,
         crew=parts.crew,
-        finisher=parts.finisher,
         workers=workers,
         stuck_limit=parts.settings.worker.stuck_limit,
     )

@@ -79,21 +79,29 @@ async def run_until_stopped(
     settings: Settings, registry: Registry, observed: Observed, options: Options
 ) -> int:
     """Watch the signals, and live; the process ends soon after. Raises ConfigError and SchemaMismatch."""
+    code = EXIT_CRASH
     try:
-        return await with_signals(
+        code = await with_signals(
             lambda shutdown: live(settings, registry, observed, shutdown, options), observed.telemetry
         )
+        return code
     finally:
-        last_resort = Timer(LEAVING_SECONDS, _leave, (observed.telemetry,))
+        last_resort = Timer(LEAVING_SECONDS, _leave, (observed.telemetry, code))
         last_resort.daemon = True
         last_resort.start()
 
 
-def _leave(telemetry: Telemetry) -> None:
-    """End the process: the interpreter would wait for threads and processes that handlers have left, for ever."""
+def _leave(telemetry: Telemetry, code: int) -> None:
+    """End the process: the interpreter would wait for threads and processes that handlers have left, for ever.
+
+    Where there are none it waits for something that was to run at its exit, such as an exporter without its collector:
+    that is nobody's fault here.
+    """
     main = threading.main_thread()
     threads = [one.name for one in threading.enumerate() if one is not main and not one.daemon]
     processes = [f"process {one.pid}" for one in multiprocessing.active_children()]
+    if not threads and not processes:
+        exit_hard(code)
     telemetry.emit(THREAD_ABANDONED, jobs=threads + processes)
     exit_hard(EXIT_CRASH)
 

@@ -162,5 +162,6 @@ def tell_started(parts: Parts) -> None:
         queues=list(settings.worker.queues),
         job_types=list(parts.claiming.scope.job_types or ()),
         concurrency=settings.worker.concurrency,
+        tracing="off" if parts.executing.tracing is None else parts.executing.tracing.mode,
         database=shown(current_dsn(settings.database)),
     )

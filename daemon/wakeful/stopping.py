@@ -79,7 +79,7 @@ async def interrupt(parts: Parts) -> list[str]:
         if not attempt.given_up:
             attempt.given_up = True
             outcome = HandedBack(delay=BEYOND_EXIT_SECONDS)
-            parts.finisher.submit(Conclusion(holding=attempt.holding, outcome=outcome))
+            parts.executing.submit(Conclusion(holding=attempt.holding, outcome=outcome))
     seconds = round(time.monotonic() - began, 1)
     parts.observed.telemetry.emit(DAEMON_DRAINED, seconds=seconds, handed_back=running)
     return [attempt.label for attempt in stuck]
@@ -105,3 +105,9 @@ async def retire(parts: Parts) -> None:
         with suppress(StoreUnavailable):
             if await instances.retire(parts.upkeep, owner.pair):
                 parts.observed.telemetry.emit(INSTANCE_RETIRED, instance_id=owner.instance_id)
+
+
+def close_tracing(parts: Parts) -> None:
+    """End what is still traced, and have it exported, in a second at most."""
+    if parts.executing.tracing is not None:
+        parts.executing.tracing.close()

@@ -56,7 +56,17 @@ from wakeful.starting import (
     tell_started,
     wait_for_schema,
 )
-from wakeful.stopping import FLUSH_SECONDS, drain, enter, flush, hurry_writes, interrupt, quiesce, retire
+from wakeful.stopping import (
+    FLUSH_SECONDS,
+    close_tracing,
+    drain,
+    enter,
+    flush,
+    hurry_writes,
+    interrupt,
+    quiesce,
+    retire,
+)
 from wakeful.store.database import open_database
 from wakeful.store.outage import Outage
 from wakeful.telemetry.events import DAEMON_CRASHED, DAEMON_STOPPED, THREAD_ABANDONED
@@ -157,6 +167,7 @@ async def _support(parts: Parts, life: Life, url: str | None) -> None:
         over.set()
         support.cancel_scope.deadline = anyio.current_time() + 2 * FLUSH_SECONDS
     await retire(parts)
+    close_tracing(parts)
 
 
 async def _work(parts: Parts, life: Life, url: str | None) -> None:
@@ -203,6 +214,7 @@ async def _end_in_spite_of(parts: Parts, life: Life, stuck: Sequence[str]) -> No
                 policy=parts.policy,
             )
     await retire(parts)
+    close_tracing(parts)
     seconds = round(time.monotonic() - life.began, 1)
     telemetry.emit(DAEMON_STOPPED, exit_code=EXIT_CRASH, seconds=seconds)
     exit_hard(EXIT_CRASH)

@@ -401,6 +401,7 @@ def _other_value(dotted: str, folder: Path) -> str:
         "fail": "leave",
         "info": "debug",
         "get": "post",
+        "link": "parent",
     }
     if isinstance(default, bool):
         return "no" if default else "yes"

@@ -21,6 +21,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 SinkKind = Literal["log", "webhook", "teams", "slack", "discord", "pagerduty", "email", "apprise"]
 SinkAddresses = Literal["any", "public"]
 HeartbeatMethod = Literal["get", "post"]
+TracingMode = Literal["link", "parent", "off"]
 
 MINUTE: Final = 60.0
 DAY: Final = 86400.0
@@ -148,6 +149,13 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TracingSettings:
+    """How the trace of an attempt hangs together with its producer's, where the process has an OpenTelemetry SDK."""
+
+    mode: TracingMode = "link"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxSettings:
     """How often alerts are looked for, the tries of one message, and after how much quiet an alert has ended."""
 
@@ -222,6 +230,7 @@ class Settings:
     history: HistorySettings = field(default_factory=HistorySettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
     outbox: OutboxSettings = field(default_factory=OutboxSettings)
     alerts: AlertSettings = field(default_factory=AlertSettings)
     rules: Mapping[str, RuleSettings] = field(default_factory=_no_rules)

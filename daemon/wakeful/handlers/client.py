@@ -17,9 +17,10 @@ from uuid import UUID
 
 from wakeful.core.names import name_problem
 from wakeful.errors import OptionRefused
-from wakeful.handlers.options import EnqueueOptions
+from wakeful.handlers.options import EnqueueOptions, with_trace
 from wakeful.handlers.plain import PAYLOAD_LIMIT_BYTES, encode_object
 from wakeful.store.statements import statements
+from wakeful.telemetry.tracing.joining import sending
 
 _PLACEHOLDER: Final = re.compile(r"\$(\d+)")
 
@@ -71,11 +72,18 @@ async def enqueue(
 
 
 async def enqueue_encoded(
-    connection: Any, job_type: str, payload_text: str, options: EnqueueOptions
+    connection: Any, job_type: str, payload_text: str, options: EnqueueOptions, *, queue: str | None = None
 ) -> Enqueued:
-    """Enqueue a job whose payload is JSON text already."""
+    """Enqueue a job whose payload is JSON text already; `queue` is what its type declares, as far as is known here."""
     if problem := name_problem(job_type):
         raise ValueError(f"job type {problem}")
+    with sending(job_type, options.queue or queue) as span:
+        enqueued = await _enqueue(connection, job_type, payload_text, with_trace(options, span.carrier))
+        span.sent(enqueued.job_id, created=enqueued.created)
+    return enqueued
+
+
+async def _enqueue(connection: Any, job_type: str, payload_text: str, options: EnqueueOptions) -> Enqueued:
     arguments = (
         job_type,
         payload_text,

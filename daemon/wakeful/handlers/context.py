@@ -19,8 +19,9 @@ from wakeful.errors import InvalidPayload
 from wakeful.handlers.buffer import NOTHING, Buffer, Buffered, alert_request, follow_up
 from wakeful.handlers.client import encode_payload
 from wakeful.handlers.handler import JobType
-from wakeful.handlers.options import EnqueueOptions
+from wakeful.handlers.options import EnqueueOptions, with_trace
 from wakeful.handlers.steps import ProgressPort, Step
+from wakeful.telemetry.tracing.joining import created
 
 
 class JobContext:
@@ -173,9 +174,12 @@ class JobContext:
         )
         if isinstance(job_type, JobType):
             given = {} if payload is None else payload
-            self._asked().add_follow_up(follow_up(job_type.job_type, job_type.encode_payload(given), options))
+            name, text = job_type.job_type, job_type.encode_payload(given)
+            declared: str | None = job_type.handler.declaration.queue
         else:
-            self._asked().add_follow_up(follow_up(job_type, encode_payload(payload), options))
+            name, text, declared = job_type, encode_payload(payload), None
+        traced = with_trace(options, created(name, options.queue or declared))
+        self._asked().add_follow_up(follow_up(name, text, traced))
 
     def alert(
         self,

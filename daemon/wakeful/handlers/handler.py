@@ -108,7 +108,10 @@ class JobType(Generic[P, R]):
         if payload is not None and fields:
             raise TypeError("give the payload or its fields, not both")
         text = self.encode_payload(fields if payload is None else payload)
-        return await enqueue_encoded(connection, self.job_type, text, options or EnqueueOptions())
+        declared = self.handler.declaration.queue
+        return await enqueue_encoded(
+            connection, self.job_type, text, options or EnqueueOptions(), queue=declared
+        )
 
     def encode_payload(self, payload: object) -> str:
         """Give a payload, checked against the handler's type, as JSON text; raises InvalidPayload or ValueError."""

@@ -7,7 +7,7 @@ that made it, with all of its problems.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -21,6 +21,7 @@ from wakeful.core.names import (
     name_problem,
     priority_problem,
 )
+from wakeful.telemetry.tracing.carrier import TRACEPARENT, Carrier
 
 META_LIMIT_BYTES: Final = 16384
 LONGEST_WAIT: Final = timedelta(
@@ -90,6 +91,16 @@ class EnqueueOptions:
             "limit_key": self.limit_key,
         }
         return {name: value for name, value in values.items() if value is not None}
+
+
+def with_trace(options: EnqueueOptions, carrier: Carrier | None) -> EnqueueOptions:
+    """Give the options with a trace context in their meta data, unless the caller gave one, or there is no room."""
+    if carrier is None or (options.meta is not None and TRACEPARENT in options.meta):
+        return options
+    try:
+        return replace(options, meta={**(options.meta or {}), **carrier.members()})
+    except ValueError:
+        return options
 
 
 def _problems(options: EnqueueOptions) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """A step of a handler, as a block: ``async with job.step("fetch")`` on the loop, ``with`` in a thread.
 
 Invariant: the block starts after its "running" is stored, and ends after its "done" or "failed" is. Which of the two
-ways is right is known from the thread that asks; the wrong one says so and changes nothing.
+ways is right is known from the thread that asks; the wrong one says so and changes nothing. Where the attempt is traced
+the block is a span.
 """
 
 from __future__ import annotations
@@ -11,11 +12,17 @@ from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from threading import Lock
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from wakeful.core.text import describe_exception
+from wakeful.errors import Discard, JobCancelled, JobInterrupted, Snooze
 from wakeful.handlers.bridge import Bridge
 from wakeful.handlers.control import AttemptControl
+from wakeful.telemetry.job_log import redactor_of_current_attempt
+from wakeful.telemetry.tracing.joining import Failure, step_block
+
+if TYPE_CHECKING:
+    from wakeful.telemetry.tracing.blocks import Block
 
 _MAKING: Final = Lock()
 
@@ -88,10 +95,11 @@ class ProgressPort:
 class Step:
     """One entry into a step; made by `job.step`."""
 
-    __slots__ = ("_port", "name")
+    __slots__ = ("_port", "_spans", "name")
 
     def __init__(self, port: ProgressPort, name: str) -> None:
         self._port = port
+        self._spans: list[Block] = []
         self.name = name
 
     def progress(self, percent: float | None = None, message: str | None = None) -> Awaitable[None]:
@@ -105,6 +113,7 @@ class Step:
         if not self._port.bridge.on_loop():
             raise RuntimeError("in a handler's thread write `with job.step(...)`, without `async`")
         await self._port.progress.enter(self.name)
+        self._begin_span()
         return self
 
     async def __aexit__(
@@ -113,6 +122,7 @@ class Step:
         raised: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
+        self._end_span(raised)
         await self._port.progress.leave(self.name, error=self._error(raised))
 
     def __enter__(self) -> Self:
@@ -120,6 +130,7 @@ class Step:
             raise RuntimeError("in an async handler write `async with job.step(...)`")
         self._port.control.stop_if_cancelled()
         self._port.bridge.call(partial(self._port.progress.enter, self.name), self._port.control)
+        self._begin_span()
         return self
 
     def __exit__(
@@ -128,15 +139,35 @@ class Step:
         raised: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
+        self._end_span(raised)
         leave = partial(self._port.progress.leave, self.name, error=self._error(raised))
         self._port.bridge.call(leave, self._port.control)
 
     def _error(self, raised: BaseException | None) -> str | None:
         if raised is None:
             return None
+        return describe_exception(self._reason(raised)).summary
+
+    def _reason(self, raised: BaseException) -> BaseException:
         # A cancelled handler sees CancelledError; its reader wants to know why.
         reason = self._port.control.reason if isinstance(raised, asyncio.CancelledError) else None
-        return describe_exception(reason or raised).summary
+        return reason or raised
+
+    def _begin_span(self) -> None:
+        block = step_block(self.name)
+        if block is not None:
+            self._spans.append(block)
+
+    def _end_span(self, raised: BaseException | None) -> None:
+        if self._spans:
+            self._spans.pop().leave(None if raised is None else self._failure(self._reason(raised)))
+
+    @staticmethod
+    def _failure(raised: BaseException) -> Failure | None:
+        if isinstance(raised, Snooze | Discard | JobInterrupted | JobCancelled):
+            return None
+        entry, redactor = describe_exception(raised), redactor_of_current_attempt()
+        return Failure(entry.type, entry.message if redactor is None else redactor.text(entry.message))
 
 
 class _Due:

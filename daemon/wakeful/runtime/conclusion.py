@@ -7,7 +7,7 @@ reply was lost), *lost* (another claim or none holds the job) or *unknown* (no t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, assert_never
 
 from wakeful.core import jsontext
 from wakeful.core.outcome import (
@@ -25,6 +25,9 @@ from wakeful.core.outcome import (
 from wakeful.core.text import ERROR_LIMIT_BYTES, clean
 from wakeful.runtime.holdings import Holding
 from wakeful.store.jobs import Finish, Settlement, Status, Verb
+
+if TYPE_CHECKING:
+    from wakeful.telemetry.tracing.blocks import AttemptTrace
 
 Fate = Status | Literal["lost", "unknown"]
 
@@ -89,7 +92,7 @@ class Conclusion:
             claim=self.holding.claim,
             verb=verb,
             reason=reason,
-            entry=None if entry is None else _entry_text(entry),
+            entry=None if entry is None else _entry_text(entry, self.holding.trace),
             delay=delay,
         )
 
@@ -113,8 +116,10 @@ def _settlement(outcome: Outcome) -> tuple[Verb, str | None, ErrorEntry | None, 
             assert_never(outcome)
 
 
-def _entry_text(entry: ErrorEntry) -> str:
+def _entry_text(entry: ErrorEntry, trace: AttemptTrace | None) -> str:
     fields = {"type": entry.type, "message": entry.message, "traceback": entry.traceback}
+    if trace is not None:
+        fields["traceparent"] = trace.traceparent
     try:
         return jsontext.dumps(fields)
     except ValueError:  # texts are clean by construction; should one not be, no flush may fail for it

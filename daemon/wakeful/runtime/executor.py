@@ -27,7 +27,7 @@ from wakeful.runtime.preparing import (
 )
 from wakeful.runtime.verdict import Circumstances, plain_success, verdict, without_secrets
 from wakeful.telemetry.events import JOB_STARTED, JOB_UNSTUCK, LEASE_FENCED
-from wakeful.telemetry.job_log import LineBuffer, attempt_context
+from wakeful.telemetry.job_log import LineBuffer
 
 
 async def execute(
@@ -53,7 +53,7 @@ async def execute(
     # The steps that it declares are stored before it starts.
     answer: Answer | None = await _begin_progress(prepared) if prepared.handler.declaration.steps else None
     if answer is None:
-        with attempt_context(holding.job, prepared.lines):
+        with executing.within(holding, prepared.lines):
             answer = await invoke(
                 prepared.handler,
                 prepared.context,

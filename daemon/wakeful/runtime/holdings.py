@@ -14,11 +14,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from uuid import UUID
 
 from wakeful.core.job import Job
 from wakeful.store.jobs import Claimed
+
+if TYPE_CHECKING:
+    from wakeful.telemetry.tracing.blocks import AttemptTrace
 
 Stage = Literal["waiting", "running", "ending"]
 
@@ -28,13 +31,14 @@ ASK_SECONDS: Final = 5.0
 class Holding:
     """One claimed job. `lease` is its type's, in seconds; times are monotonic seconds of this process.
 
-    `key` names this claim of this job: a token is one a statement, a job may be claimed again. Written out, since one
+    `key` names this claim of this job: a token is one a statement, a job may be claimed again; `trace` is that of its
+    attempt, where it has begun and is traced. Written out, since one
     is made for each claim, and a dataclass of this size takes twice as long to make.
     """
 
     __slots__ = (
         *("claimed_epoch", "job", "key", "lease", "lost", "received", "snoozed", "stage", "started"),
-        *("suspect", "wait"),
+        *("suspect", "trace", "wait"),
     )
 
     def __init__(
@@ -49,6 +53,7 @@ class Holding:
         self.stage: Stage = "waiting"
         self.lost = False
         self.started: float | None = None
+        self.trace: AttemptTrace | None = None
 
     @property
     def lane_id(self) -> int:
@@ -74,7 +79,7 @@ class Holding:
 def identity_of(holding: Holding) -> dict[str, object]:
     """What every event about this attempt carries."""
     job = holding.job
-    return {
+    fields: dict[str, object] = {
         "job_id": job.job_id,
         "job_type": job.job_type,
         "queue": job.queue,
@@ -82,6 +87,7 @@ def identity_of(holding: Holding) -> dict[str, object]:
         "run_no": job.run_no,
         "attempt": job.attempts,
     }
+    return fields if holding.trace is None else fields | holding.trace.ids
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakeful.core import backoff
 from wakeful.core.job import Job
@@ -36,15 +37,26 @@ from wakeful.runtime.holdings import Holding
 from wakeful.runtime.lease import Lease
 from wakeful.runtime.reporter import Reporter
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.job_log import LineBuffer, job_logger
+from wakeful.telemetry.job_log import AttemptContext, LineBuffer, job_logger
 from wakeful.telemetry.redaction import Redactor
+
+if TYPE_CHECKING:
+    from wakeful.runtime.tracing import Tracing
 
 MESSAGE_BYTES: Final = 4000
 
 
+def untraced(holding: Holding, lines: LineBuffer) -> AttemptContext:
+    """The block in which a handler is called: the attempt's names are on every line."""
+    return AttemptContext(holding.job, lines)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executing:
-    """What executing an attempt needs. `submit` hands its conclusion over; `landed` is told what became of it."""
+    """What executing an attempt needs. `submit` hands its conclusion over; `within` is the block round the handler.
+
+    `tracing` is what both lead to where attempts are traced.
+    """
 
     find: Callable[[str], Handler]
     resources: Resources
@@ -58,6 +70,8 @@ class Executing:
     settings: JobSettings
     telemetry: Telemetry
     submit: Callable[[Conclusion], None]
+    within: Callable[[Holding, LineBuffer], AbstractContextManager[None]] = untraced
+    tracing: Tracing | None = None
     deadline: float | None = None
     backoff: Callable[[int], float] | None = None
 

@@ -106,7 +106,6 @@ class Replacing:
 
     executing: Executing
     crew: Crew
-    finisher: Finisher
     workers: Workers
     stuck_limit: int
 
@@ -124,7 +123,7 @@ class Replacing:
     def give_up(self, attempt: Attempt) -> None:
         """The grace is over: the attempt has ended for the database, although its code may still run."""
         outcome = outcome_of_given_up(self.executing, attempt)
-        self.finisher.submit(Conclusion(holding=attempt.holding, outcome=outcome, landed=attempt.landed))
+        self.executing.submit(Conclusion(holding=attempt.holding, outcome=outcome, landed=attempt.landed))
 
 
 def outcome_of_given_up(executing: Executing, attempt: Attempt) -> Outcome:

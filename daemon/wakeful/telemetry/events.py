@@ -30,9 +30,9 @@ class Event:
 # What every line about one attempt carries; `outcome` is the event's second word, `next_run_in` in seconds.
 ATTEMPT: Final = (
     *("job_id", "job_type", "queue", "subject", "run_no", "attempt", "outcome"),
-    *("wait_ms", "run_ms", "error_type", "error", "next_run_in"),
+    *("wait_ms", "run_ms", "error_type", "error", "next_run_in", "trace_id", "span_id"),
 )
-_JOB: Final = ("job_id", "job_type", "queue", "subject", "run_no", "attempt")
+_JOB: Final = ("job_id", "job_type", "queue", "subject", "run_no", "attempt", "trace_id", "span_id")
 
 # A table: an entry is one line where it fits, else two.
 # fmt: off
@@ -40,7 +40,8 @@ _JOB: Final = ("job_id", "job_type", "queue", "subject", "run_no", "attempt")
 # The life of the process.
 CONFIG_LOADED: Final = Event("config.loaded", "info", "The configuration was read.", ("path", "overrides"))
 DAEMON_STARTED: Final = Event("daemon.started", "info", "An instance is about to claim its first job.",
-    ("instance_id", "name", "version", "pid", "database", "queues", "job_types", "concurrency"))
+    ("instance_id", "name", "version", "pid", "database", "queues", "job_types", "concurrency",
+     "tracing"))
 PHASE_ENTERED: Final = Event("phase.entered", "info", "The process went on to its next phase.",
     ("phase", "reason"))
 STOP_REQUESTED: Final = Event("stop.requested", "info", "An orderly stop was asked for.", ("signal",))
@@ -154,6 +155,8 @@ JOB_UNSTUCK: Final = Event("job.unstuck", "info", "A stuck handler has ended aft
     (*_JOB, "over_seconds"))
 JOB_OVERLAPPED: Final = Event("job.overlapped", "warning",
     "A stuck attempt was failed while its code still ran: it may overlap the next.", (*_JOB, "over_seconds"))
+TRACING_FAILED: Final = Event("tracing.failed", "warning",
+    "OpenTelemetry raised: attempts may have no spans. Told once; no job is touched.", ("error",))
 JOB_CANCEL_REQUESTED: Final = Event("job.cancel_requested", "info", "A running job was asked to end.", _JOB)
 PROGRESS_REFUSED: Final = Event("progress.refused", "warning", "Progress of a former claim was not stored.",
     _JOB)

@@ -49,7 +49,7 @@ def configure_logging(
     handler = LineHandler(target, redactor, as_text=as_text)
     root, level = logging.getLogger(), _NUMBERS[settings.level]
     before = (root.level, root.handlers[:], threading.excepthook)
-    root.handlers[:] = [handler]
+    root.handlers[:] = [handler, *(one for one in before[1] if _exports(one))]
     root.setLevel(level)
     logging.captureWarnings(capture=True)
     threading.excepthook = _log_end_of_thread
@@ -68,6 +68,11 @@ def configure_logging(
         threading.excepthook = before[2]
 
     return undo
+
+
+def _exports(handler: logging.Handler) -> bool:
+    """Whether a handler is OpenTelemetry's, which `opentelemetry-instrument` puts there before we come."""
+    return type(handler).__module__.startswith("opentelemetry.")
 
 
 def log_wants(event: Event) -> bool:

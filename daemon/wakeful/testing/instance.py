@@ -41,6 +41,7 @@ from wakeful.runtime.holdings import Holding
 from wakeful.runtime.lease import suspended_clock
 from wakeful.runtime.preparing import progress_of
 from wakeful.runtime.worker import outcome_of_given_up
+from wakeful.stopping import close_tracing
 from wakeful.store import instances
 from wakeful.store.database import Database
 from wakeful.store.jobs import Claimed
@@ -214,6 +215,7 @@ async def instance(
             parts.crew.close()
             with anyio.CancelScope(shield=True), suppress(StoreUnavailable):
                 await instances.retire(database, owner.pair)
+            close_tracing(parts)
 
 
 def _step_by_step(parts: Parts) -> Parts:
@@ -230,7 +232,7 @@ def _start_loops(group: TaskGroup, parts: Parts) -> None:
         lease=parts.lease,
         telemetry=parts.observed.telemetry,
         replace=lambda attempt: attempt.on_loop or executing.threads.give_up(attempt.label),
-        give_up=lambda attempt: finisher.submit(
+        give_up=lambda attempt: executing.submit(
             Conclusion(
                 holding=attempt.holding,
                 outcome=outcome_of_given_up(executing, attempt),

@@ -20,6 +20,7 @@ from wakeful.handlers.isolation.documents import document_of, stop_of
 from wakeful.handlers.isolation.frames import GarbageFrame
 from wakeful.handlers.isolation.process import MIB, Process
 from wakeful.handlers.isolation.taking import Taking
+from wakeful.telemetry.tracing.joining import current_carrier
 
 GRACE_SECONDS: Final = 0.5
 LOOK_SECONDS: Final = 0.1
@@ -90,7 +91,9 @@ class Carrying:
         process.attempts += 1
         process.output.claim(taking.say)
         job, seconds = document_of(self._inside.job), self._job.time_left()
-        process.send({"do": "run", "attempt": process.attempts, "seconds": seconds, "job": job})
+        carrier = current_carrier()
+        trace = {} if carrier is None else {"trace": carrier.members()}
+        process.send({"do": "run", "attempt": process.attempts, "seconds": seconds, "job": job, **trace})
         self._look()
 
     def _let_go(self) -> None:

@@ -38,6 +38,8 @@ from wakeful.handlers.steps import ProgressPort
 from wakeful.handlers.threads import ThreadPool, open_threads
 from wakeful.telemetry.job_log import LineBuffer, attempt_context, job_logger
 from wakeful.telemetry.redaction import Redactor
+from wakeful.telemetry.tracing.carrier import Carrier, carrier_of
+from wakeful.telemetry.tracing.joining import instrument, within_remote
 
 EXIT_CONFIG: Final = 78
 EXIT_FAILED: Final = 1
@@ -47,6 +49,8 @@ def serve_process(connection: int, hello: Mapping[str, Any]) -> int:
     """Be a process of handlers until the daemon says that it is over; gives the exit code."""
     outlet = Outlet(connection)
     forward_logs(outlet, hello["level"])
+    if hello.get("instrument"):
+        instrument()
     try:
         registry = load_registry(hello["modules"])
         _refuse_missing(registry, hello["job_types"])
@@ -138,6 +142,7 @@ class _Serving:
             handler=self.registry.find(job.job_type),
             control=AttemptControl(frame["seconds"]),
             progress=RemoteProgress(self.outlet),
+            trace=carrier_of(frame.get("trace")),
         )
 
 
@@ -150,6 +155,7 @@ class _Run:
     handler: Handler
     control: AttemptControl
     progress: RemoteProgress
+    trace: Carrier | None
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     label: str = ""
 
@@ -190,7 +196,7 @@ class _Run:
             buffer=Buffer(self._send_asked),
         )
         self.label = context.label
-        with attempt_context(job, lines):
+        with attempt_context(job, lines), within_remote(self.trace):
             answer = await invoke(handler, context, payload, self.serving.threads)
         context.close()
         return answer

@@ -27,6 +27,7 @@ from wakeful.handlers.isolation.frames import Frame, FrameReader, GarbageFrame, 
 from wakeful.handlers.isolation.lines import log_line
 from wakeful.handlers.isolation.output import Output
 from wakeful.handlers.isolation.spawning import Spawned, spawn
+from wakeful.telemetry.tracing.joining import is_instrumented
 
 START_SECONDS: Final = 60.0
 LEAVE_SECONDS: Final = 3.0
@@ -182,7 +183,8 @@ async def greet(process: Process) -> None:
     """Tell a process what it is for, and wait until it is ready. Raises ConfigError where it can't be, ProcessDied."""
     launch, level = process.launch, logging.getLogger().getEffectiveLevel()
     told = {"modules": launch.modules, "job_types": launch.job_types, "memory": launch.memory}
-    process.send({"do": "hello", "path": sys.path, "level": level, **told})
+    instrument = {"instrument": True} if is_instrumented() else {}
+    process.send({"do": "hello", "path": sys.path, "level": level, **told, **instrument})
     frame: Frame | None = None
     with anyio.move_on_after(START_SECONDS) as scope:
         frame = await _first_answer(process)
