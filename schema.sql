@@ -446,9 +446,17 @@ create table wakeful.instance (
     every_type  boolean     not null default false,
     serves      jsonb       not null default '{}',
     queues      text[]      not null default '{*}',
+    sinks       text[]      not null default '{}',
+    critical_types text[]   not null default '{}',
+    rules       text        not null default '',
     started_at  timestamptz not null default now(),
     beat_at     timestamptz not null default clock_timestamp(),
     beat_seq    bigint      not null default 0,
+    deaf_for    double precision,
+    blocked_for double precision,
+    blocked_by  text,
+    clock_ahead double precision,
+    free_workers integer,
     swept       integer     not null default 0,
     swept_beat  bigint,
     swept_past  integer     not null default 0,
@@ -468,9 +476,17 @@ comment on column wakeful.instance.lease is 'The longest lease among the types t
 comment on column wakeful.instance.every_type is 'Claims lanes of every type, also of those that it has no handler for';
 comment on column wakeful.instance.serves is 'Job types that it serves, each with the hash of its declaration';
 comment on column wakeful.instance.queues is 'Queues that it serves; * for all';
+comment on column wakeful.instance.sinks is 'Sinks that it is configured with';
+comment on column wakeful.instance.critical_types is 'Job types of which its settings want the first failed attempt told';
+comment on column wakeful.instance.rules is 'Hash of its settings of the alert rules, so that instances with others end no alert of these';
 comment on column wakeful.instance.started_at is 'When it registered';
 comment on column wakeful.instance.beat_at is 'When it last proved that it is alive';
 comment on column wakeful.instance.beat_seq is 'Counts beats; a reaper watches whether it moves';
+comment on column wakeful.instance.deaf_for is 'Reported with the beat: seconds for which its listener had heard nothing; null: it listens';
+comment on column wakeful.instance.blocked_for is 'Reported with the beat: the longest standstill of its event loop within five minutes, in seconds; null: none of half a second';
+comment on column wakeful.instance.blocked_by is 'Type of the job whose handler blocked it then, where that is known';
+comment on column wakeful.instance.clock_ahead is 'Reported with the beat: seconds that its clock is at least ahead of the database''s, negative: behind; null: less than half a second';
+comment on column wakeful.instance.free_workers is 'Reported with the beat: jobs that it could start at once';
 comment on column wakeful.instance.swept is 'Passes over ready that found nothing of this dead instance; its row goes after two';
 comment on column wakeful.instance.swept_beat is 'The beat that it stood still at when a pass over ready was last made for it while it was only silent';
 comment on column wakeful.instance.swept_past is 'How many of its leases were past then';
@@ -510,6 +526,7 @@ create table wakeful.alert (
     resolved_at timestamptz,
     resolved_reason text,
     look_at     timestamptz default now(),
+    untold      integer     not null default 0,
     constraint alert_pkey primary key (alert_id),
     constraint alert_state check (state in ('open', 'acknowledged', 'resolved')),
     constraint alert_severity check (severity in ('info', 'warning', 'error', 'critical'))
@@ -536,8 +553,9 @@ comment on column wakeful.alert.acknowledged_by is 'Who did';
 comment on column wakeful.alert.resolved_at is 'When it ended';
 comment on column wakeful.alert.resolved_reason is 'Why it counts as ended';
 comment on column wakeful.alert.look_at is 'When there may next be something to say about it; null: never again';
--- Serves fold_alerts.sql and raise_conditions.sql: at most one alert of a key is not resolved.
-create unique index alert_unresolved on wakeful.alert (dedupe_key) where state <> 'resolved';
+comment on column wakeful.alert.untold is 'How often it could not be written as a message; from the third time on, without its details';
+-- Serves fold_alerts.sql and raise_conditions.sql: at most one alert of a key is not resolved, and one that a rule watches.
+create unique index alert_unresolved on wakeful.alert (dedupe_key, lasting) where state <> 'resolved';
 -- Serves take_alerts.sql and look_at_outbox.sql: what may have to be told.
 create index alert_look on wakeful.alert (look_at) where look_at is not null;
 
@@ -572,7 +590,7 @@ comment on column wakeful.alert_outbox.created_at is 'When it happened';
 comment on column wakeful.alert_outbox.alert_id is 'The alert that it was folded into; null: not yet';
 -- Serves fold_alerts.sql: what is not yet folded.
 create index alert_outbox_unfolded on wakeful.alert_outbox (outbox_id) where alert_id is null;
--- Serves read_samples.sql and list_occurrences.sql: the latest occurrences of an alert.
+-- Serves read_samples.sql, list_occurrences.sql and resolve_gone_alerts.sql: the occurrences of an alert, the latest first.
 create index alert_outbox_folded on wakeful.alert_outbox (alert_id, outbox_id) where alert_id is not null;
 
 create table wakeful.alert_notice (
@@ -600,21 +618,54 @@ create table wakeful.alert_sink (
     closed_reason text,
     window_from   timestamptz not null default now(),
     window_cards  integer     not null default 0,
+    refusals      integer     not null default 0,
+    refused_since timestamptz,
+    closed_address text,
     constraint alert_sink_pkey primary key (sink)
 );
 comment on table wakeful.alert_sink is 'What the fleet shares about a sink: its pace, its storm brake, whether it takes anything at all';
 comment on column wakeful.alert_sink.sink is 'Name of the sink in the configuration';
 comment on column wakeful.alert_sink.free_at is 'Nothing is sent before: its pace, or what the receiver asked for';
-comment on column wakeful.alert_sink.closed_at is 'Since when nothing is sent, as the receiver said that it is gone; a restart tries again';
+comment on column wakeful.alert_sink.closed_at is 'Since when nothing is sent, as the receiver is gone, or has refused too often; a restart, another address or a test that succeeds opens it';
 comment on column wakeful.alert_sink.closed_reason is 'What it said';
 comment on column wakeful.alert_sink.window_from is 'Beginning of the time in which cards are counted';
 comment on column wakeful.alert_sink.window_cards is 'Cards made in it';
+comment on column wakeful.alert_sink.refusals is 'How often in a row its address has refused whatever it was sent';
+comment on column wakeful.alert_sink.refused_since is 'When that began';
+comment on column wakeful.alert_sink.closed_address is 'Hash of the address that was closed, so that another one is known for one';
+
+create table wakeful.alert_holder (
+    alert_id bigint      not null,
+    rules    text        not null,
+    held_at  timestamptz not null default now(),
+    constraint alert_holder_pkey primary key (alert_id, rules),
+    constraint alert_holder_alert foreign key (alert_id) references wakeful.alert (alert_id) on delete cascade
+) with (fillfactor = 50);
+comment on table wakeful.alert_holder is 'By which settings of the rules a condition holds: it has ended when it holds by those of no live instance';
+comment on column wakeful.alert_holder.alert_id is 'The alert of the condition';
+comment on column wakeful.alert_holder.rules is 'Hash of the settings, as instance.rules has it';
+comment on column wakeful.alert_holder.held_at is 'When it last held by them';
+
+create table wakeful.rescue (
+    rescue_id  bigint      generated always as identity,
+    queue      text        not null,
+    job_type   text        not null,
+    jobs       integer     not null,
+    rescued_at timestamptz not null default now(),
+    constraint rescue_pkey primary key (rescue_id)
+);
+comment on table wakeful.rescue is 'Jobs that were taken back from owners of late: appended by whoever does it, counted and removed by the rule rescues';
+comment on column wakeful.rescue.rescue_id is 'Number of the row';
+comment on column wakeful.rescue.queue is 'Queue of the jobs';
+comment on column wakeful.rescue.job_type is 'Their type';
+comment on column wakeful.rescue.jobs is 'How many';
+comment on column wakeful.rescue.rescued_at is 'When';
 
 create table wakeful.critical_type (
     job_type text not null,
     constraint critical_type_pkey primary key (job_type)
 );
-comment on table wakeful.critical_type is 'Job types of which people hear at the first failed attempt, as the settings of daemons say';
+comment on table wakeful.critical_type is 'Job types of which people hear at the first failed attempt: all that the settings of live instances name';
 comment on column wakeful.critical_type.job_type is 'Name of the type';
 
 create table wakeful.lane_head (
@@ -662,6 +713,8 @@ create table wakeful.alert_delivery (
     state        text        not null default 'pending',
     body         text        not null,
     attempts     integer     not null default 0,
+    excused      integer     not null default 0,
+    bare         boolean     not null default false,
     next_try_at  timestamptz not null default now(),
     leased_by    bigint,
     leased_until timestamptz,
@@ -679,7 +732,9 @@ comment on column wakeful.alert_delivery.sink is 'Name of the sink in the config
 comment on column wakeful.alert_delivery.message is 'Type of the message, such as alert.opened';
 comment on column wakeful.alert_delivery.state is 'pending, delivered, failed (given up) or merged (told in a digest instead)';
 comment on column wakeful.alert_delivery.body is 'What is sent, fixed when the delivery is made';
-comment on column wakeful.alert_delivery.attempts is 'Tries so far';
+comment on column wakeful.alert_delivery.attempts is 'Tries so far; the number of a try is the token of its lease, so it never goes down';
+comment on column wakeful.alert_delivery.excused is 'How many of them do not count, as nothing was refused that could have been taken';
+comment on column wakeful.alert_delivery.bare is 'Its details could not be rendered, or were refused: it says so, and little else';
 comment on column wakeful.alert_delivery.next_try_at is 'Not tried before';
 comment on column wakeful.alert_delivery.leased_by is 'Instance that is sending it';
 comment on column wakeful.alert_delivery.leased_until is 'Until when nobody else may send it';
@@ -821,6 +876,26 @@ begin
 end
 $$;
 comment on function wakeful.notify_lanes(bigint[]) is 'Wake the daemons for these lanes, except for hot ones, which are polled: NOTIFY takes a lock on the whole database at commit';
+
+create function wakeful.cool_lanes(lanes bigint[]) returns void
+language sql as $$
+    with hot as materialized (
+        select l.lane_id
+        from wakeful.lane l
+        where l.lane_id = any (cool_lanes.lanes) and l.hot_until > clock_timestamp()
+        order by l.lane_id
+        for no key update skip locked
+    ),
+    cooled as (
+        update wakeful.lane l
+        set hot_until = clock_timestamp()
+        from hot h
+        where l.lane_id = h.lane_id
+        returning l.lane_id
+    )
+    select pg_notify('wakeful', c.lane_id::text) from cooled c
+$$;
+comment on function wakeful.cool_lanes(bigint[]) is 'Take the hot marks of these lanes back and wake the daemons for those that had one: whoever polled them does so no more. Skips what is locked; its mark runs out';
 
 create type wakeful.fault as (sqlstate text, message text, hint text);
 comment on type wakeful.fault is 'What is wrong with the input of a public function; null: nothing';
@@ -1055,7 +1130,8 @@ begin
             case
                 when (c.lost >= 2) = (c.lost_now >= 2) then c.lane_id
                 else wakeful.lane_id(c.queue, c.priority, c.job_type, c.limit_key, c.lost_now >= 2)
-            end as lane_now
+            end as lane_now,
+            left(coalesce(c.entry ->> 'fingerprint', c.entry ->> 'type', c.verb), 250) as mark
         from counted c
     ),
     due_now as (
@@ -1110,8 +1186,7 @@ begin
     told as (
         insert into wakeful.alert_outbox (kind, dedupe_key, job_type, job_id, fingerprint, title, severity, subject, body)
         select
-            'job_dead', 'job_dead:' || f.job_type || ':' || coalesce(f.entry ->> 'type', f.verb), f.job_type, f.job_id,
-            f.job_type || ':' || coalesce(f.entry ->> 'type', f.verb),
+            'job_dead', 'job_dead:' || f.job_type || ':' || f.mark, f.job_type, f.job_id, f.job_type || ':' || f.mark,
             left(f.job_type || ' died: ' || coalesce(split_part(f.last_error_now, E'\n', 1), f.verb), 500),
             'error', f.subject,
             jsonb_build_object(
@@ -1131,8 +1206,7 @@ begin
         where f.fate = 'PENDING' and f.verb = 'hand_back' and f.handed_back_now = 5
         union all
         select
-            'job_failed', 'job_failed:' || f.job_type || ':' || coalesce(f.entry ->> 'type', f.verb), f.job_type, f.job_id,
-            f.job_type || ':' || coalesce(f.entry ->> 'type', f.verb),
+            'job_failed', 'job_failed:' || f.job_type || ':' || f.mark, f.job_type, f.job_id, f.job_type || ':' || f.mark,
             left(f.job_type || ' failed and runs again: ' || coalesce(split_part(f.last_error_now, E'\n', 1), f.verb), 500),
             'critical', f.subject,
             jsonb_build_object(
@@ -1219,6 +1293,10 @@ begin
         delete from wakeful.ready r
         where r.ctid = any (array(select h.row_id from held h))
         returning r as job
+    ),
+    counted as (
+        insert into wakeful.rescue (queue, job_type, jobs)
+        select (g.job).queue, (g.job).job_type, count(*) from gone g group by 1, 2
     )
     select d.job_id, d.claim, d.status
     from (
@@ -1838,6 +1916,14 @@ end
 $$;
 comment on function wakeful.resume(text) is 'Open a paused queue again. False: it was not paused';
 
+create function wakeful.is_reserved_kind(kind text) returns boolean
+language sql immutable parallel safe as $$
+    select coalesce(kind = any (array[
+        'job_dead', 'job_failed', 'never_finishes', 'queue_stalled', 'no_worker', 'dead_rate', 'rescues', 'overrun',
+        'long_transaction', 'sink_failing', 'loop_blocked', 'listener_down', 'clock_skew', 'digest', 'test']), false)
+$$;
+comment on function wakeful.is_reserved_kind(text) is 'Whether only Wakeful itself makes alerts of this kind, whose keys begin with it and a colon; none with a dot ever is';
+
 create function wakeful.alert(
     kind       text,
     title      text  default null,
@@ -1858,6 +1944,11 @@ begin
         when alert.kind is null or alert.kind !~ '^[a-z][a-z0-9_.]{0,99}$' then
             row ('WK020', 'alert kind "' || coalesce(left(alert.kind, 100), 'null') || '" is not a name',
                  'Use small letters, digits, dots and underscores: publish_failed.')::wakeful.fault
+        when wakeful.is_reserved_kind(alert.kind) then
+            row ('WK025', 'alert kind "' || alert.kind || '" is one of Wakeful''s own', 'Use a name of your own, such as shop.' || alert.kind || '.')::wakeful.fault
+        when wakeful.is_reserved_kind(split_part(alert.dedupe_key, ':', 1)) and alert.dedupe_key like '%:%' then
+            row ('WK025', 'dedupe_key begins as those of Wakeful''s own alerts do: "' || split_part(alert.dedupe_key, ':', 1) || ':"',
+                 'Begin it with a name of your own, or leave it out.')::wakeful.fault
         when alert.severity is null or alert.severity not in ('info', 'warning', 'error', 'critical') then
             row ('WK021', 'unknown severity "' || coalesce(left(alert.severity, 100), 'null') || '"',
                  'Use info, warning, error or critical.')::wakeful.fault
@@ -1971,6 +2062,101 @@ begin
 end
 $$;
 comment on function wakeful.unmute(bigint) is 'Take a mute back before its time. False: it is over, or was never there';
+
+create function wakeful.resend(alert_id bigint default null, sink text default null) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+    number integer;
+begin
+    if num_nonnulls(resend.alert_id, resend.sink) = 0 then
+        perform wakeful.refuse(row ('WK026', 'resend() names neither an alert nor a sink', 'Name one, or both.')::wakeful.fault);
+    end if;
+    -- Whoever makes messages of an alert holds it: none is made while this looks for the latest.
+    perform from wakeful.alert a
+    where a.alert_id = any (array(
+        select d.alert_id from wakeful.alert_delivery d
+        where d.state = 'failed' and (resend.alert_id is null or d.alert_id = resend.alert_id)
+          and (resend.sink is null or d.sink = resend.sink)))
+    order by a.alert_id
+    for no key update;
+    update wakeful.alert_delivery d
+    set state = 'pending', excused = d.attempts, next_try_at = now()
+    where d.state = 'failed' and (resend.alert_id is null or d.alert_id = resend.alert_id)
+      and (resend.sink is null or d.sink = resend.sink)
+      and not exists (
+          select from wakeful.alert_delivery l
+          where l.alert_id = d.alert_id and l.sink = d.sink and (l.created_at, l.delivery_id) > (d.created_at, d.delivery_id));
+    get diagnostics number = row_count;
+    if number > 0 then
+        perform wakeful.noted('resend', coalesce('alert ' || resend.alert_id, 'sink ' || resend.sink), jsonb_build_object(
+            'sink', resend.sink, 'messages', number));
+    end if;
+    return number;
+end
+$$;
+comment on function wakeful.resend(bigint, text) is 'Send once more what was given up, to a sink or about an alert, with all its tries before it. What a later message has overtaken stays as it is. Gives how many; 0: there is nothing, or it is on its way already';
+
+create function wakeful.acknowledge_as(alert_id bigint, who text)
+returns table (state text, acknowledged_by text, acknowledged_at timestamptz, is_new boolean)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    update wakeful.alert a
+    set state = 'acknowledged', acknowledged_at = now(), acknowledged_by = acknowledge_as.who, look_at = now()
+    where a.alert_id = acknowledge_as.alert_id and a.state = 'open';
+    is_new := found;
+    if found then
+        perform wakeful.noted('acknowledge', 'alert ' || acknowledge_as.alert_id, jsonb_build_object('by', acknowledge_as.who));
+    end if;
+    return query
+        select a.state, a.acknowledged_by, a.acknowledged_at, acknowledge_as.is_new
+        from wakeful.alert a
+        where a.alert_id = acknowledge_as.alert_id;
+end
+$$;
+comment on function wakeful.acknowledge_as(bigint, text) is 'Take an open alert on in the name of somebody whom the daemon answers to. Gives how it stands now, and whether this call did it; no row: there is no such alert';
+
+create function wakeful.mute_alert(alert_id bigint, length interval, reason text, who text)
+returns table (
+    mute_id bigint, until timestamptz, muted_by text, kind text, job_type text, queue text, subject text, is_new boolean)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+    about wakeful.alert;
+begin
+    -- Whoever asks for the same at the same time waits here, and then finds the mute.
+    select a.* into about from wakeful.alert a where a.alert_id = mute_alert.alert_id for no key update;
+    if not found then
+        return;
+    end if;
+    kind := about.kind;
+    job_type := about.job_type;
+    subject := about.subject;
+    queue := case when about.job_type is null then nullif(about.body ->> 'queue', '') end;
+    is_new := false;
+    select m.mute_id, m.until, m.muted_by
+    into mute_alert.mute_id, mute_alert.until, mute_alert.muted_by
+    from wakeful.alert_mute m
+    where m.ended_at is null and m.until > now()
+      and (m.kind, m.job_type, m.queue, m.subject)
+          is not distinct from (mute_alert.kind, mute_alert.job_type, mute_alert.queue, mute_alert.subject)
+    order by m.until desc
+    limit 1;
+    if not found then
+        is_new := true;
+        muted_by := who;
+        insert into wakeful.alert_mute (kind, job_type, queue, subject, until, reason, muted_by)
+        values (mute_alert.kind, mute_alert.job_type, mute_alert.queue, mute_alert.subject, now() + length, reason, who)
+        returning alert_mute.mute_id, alert_mute.until into mute_alert.mute_id, mute_alert.until;
+        perform wakeful.noted('mute', 'mute ' || mute_alert.mute_id, jsonb_build_object(
+            'by', who, 'alert', about.alert_id, 'kind', mute_alert.kind, 'job_type', mute_alert.job_type, 'queue', mute_alert.queue,
+            'subject', mute_alert.subject, 'until', mute_alert.until, 'reason', reason));
+    end if;
+    return next;
+end
+$$;
+comment on function wakeful.mute_alert(bigint, interval, text, text) is 'Mute what is like an alert (its kind, job type and subject; without a job type its queue) in the name of somebody whom the daemon answers to. Gives the mute, also one that was in force before; no row: there is no such alert';
 
 -- ---------------------------------------------------------------------------------------------------------------
 -- What only the owner of the schema may do, on behalf of daemons

@@ -105,7 +105,12 @@ class MemoryLimitExceeded(WakefulError):
 
 
 class Directive(WakefulError):
-    """Raised by a handler to say what should happen to its job; not a failure of the handler's code."""
+    """Raised by a handler to say what should happen to its job; not a failure of the handler's code.
+
+    `fingerprint`: where it was raised, if that was in another process.
+    """
+
+    fingerprint: str | None = None
 
 
 class Retry(Directive):

@@ -155,3 +155,101 @@ async def test_render_prints_what_a_rule_says(db: ClonedDatabase, rule: str) -> 
     message = json.loads(ended.out)
     assert (message["type"], message["data"]["kind"]) == ("alert.opened", rule)
     assert (await wakeful("alerts", "render", "nonsense", db=db)).code == 1
+
+
+LINKS = """[alerts]
+public_url = "https://wakeful.example.com"
+link_key = "0123456789abcdef0123456789abcdef"
+"""
+
+
+async def test_render_prints_what_a_sink_would_send_and_hides_its_key(
+    db: ClonedDatabase, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(f'{LINKS}[sinks.oncall]\nkind = "pagerduty"\nkey = "R0UT1NGKEY"\n')
+
+    ended = await wakeful("alerts", "render", "job_dead", "--sink", "oncall", "--config", config, db=db)
+
+    assert (ended.code, ended.err) == (0, "")
+    event = json.loads(ended.out)
+    assert event["routing_key"] == "***"
+    assert "R0UT1NGKEY" not in ended.out
+    assert [link["text"] for link in event["links"]][1:] == ["Open group", "Acknowledge", "Mute an hour"]
+    unknown = await wakeful("alerts", "render", "job_dead", "--sink", "team", "--config", config, db=db)
+    assert (unknown.code, "there are: oncall" in unknown.err) == (1, True)
+    both = await wakeful("alerts", "render", "job_dead", "--sink", "a", "--kind", "log", db=db)
+    assert both.code == 2
+
+
+async def test_why_there_are_no_buttons_is_said_wherever_one_would_look(
+    db: ClonedDatabase, tmp_path: Path
+) -> None:
+    rendered = await wakeful("alerts", "render", "job_dead", "--kind", "teams", db=db)
+    shown = await wakeful("config", "show", db=db)
+    assert "without buttons: alerts.public_url is not set" in rendered.err
+    assert "no buttons: alerts.public_url is not set" in shown.err
+
+    config = tmp_path / "config.toml"
+    config.write_text(LINKS)
+    assert "have no buttons" not in (await wakeful("config", "show", "--config", config, db=db)).err
+    config.write_text(LINKS + "[http]\nenabled = false\n")
+    assert "http.enabled is false" in (await wakeful("config", "show", "--config", config, db=db)).err
+
+
+async def test_a_test_card_has_a_link_to_try(db: ClonedDatabase, tmp_path: Path) -> None:
+    async with running_receiver(otherwise=refuse(202)) as receiver:
+        config = tmp_path / "config.toml"
+        config.write_text(f'{LINKS}[sinks.team]\nkind = "webhook"\nurl = "{receiver.url}"\n')
+        ended = await wakeful("alerts", "test", "team", "--config", config, db=db)
+
+    assert "Try its link, too." in ended.err
+    (link,) = json.loads(receiver.received[0].body)["data"]["links"]
+    assert link["url"].startswith("https://wakeful.example.com/alerts/0?t=")
+
+
+@pytest.mark.case("F77")
+async def test_resend_sends_what_was_given_up_and_show_says_what_became_of_it(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    for key in ("a", "b"):
+        await alert(sql, key)
+    await told(db)
+    await sql.execute(
+        "update wakeful.alert_delivery set state = 'failed', attempts = 20, last_answer = '500 Oops \x1b[2J'"
+    )
+
+    shown = await wakeful("alerts", "show", 1, db=db)
+    assert "hook  alert.opened  given up, tries: 20  500 Oops" in shown.out
+    assert "wakeful alerts resend 1" in shown.out
+    assert "\x1b" not in shown.out
+    (message,) = (await wakeful("alerts", "show", 1, "--json", db=db)).document()["messages"]
+    assert (message["state"], message["attempts"]) == ("failed", 20)
+    ended = await wakeful("alerts", "resend", 1, 99, db=db)
+    assert ended.code == 0
+    first, second = ended.out.splitlines()
+    assert (first, "nothing to send" in second) == ("alert 1: 1 message will be sent", True)
+    assert (await wakeful("alerts", "resend", 1, "--json", db=db)).document()["messages"] == 0
+    by_sink = await wakeful("alerts", "resend", "--sink", "hook", db=db)
+    assert by_sink.out == "hook: 1 message will be sent\n"
+    assert (await wakeful("alerts", "resend", db=db)).code == 2
+    assert await sql.fetchval(
+        "select bool_and(state = 'pending' and excused = 20) from wakeful.alert_delivery"
+    )
+
+
+@pytest.mark.case("F77")
+@pytest.mark.parametrize("status", [202, 404])
+async def test_a_test_that_a_closed_sink_takes_opens_it(
+    db: ClonedDatabase, sql: Connection, tmp_path: Path, status: int
+) -> None:
+    await sql.execute("insert into wakeful.alert_sink (sink, closed_at) values ('team', now())")
+    async with running_receiver(otherwise=refuse(status)) as receiver:
+        config = tmp_path / "config.toml"
+        config.write_text(f'[sinks.team]\nkind = "webhook"\nurl = "{receiver.url}"\n')
+        ended = await wakeful("alerts", "test", "team", "--config", config, db=db)
+
+    closed = await sql.fetchval("select closed_at is not null from wakeful.alert_sink")
+    assert (ended.code, closed, "it is open again" in ended.err) == (
+        (0, False, True) if status == 202 else (1, True, False)
+    )

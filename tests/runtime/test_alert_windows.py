@@ -325,3 +325,75 @@ async def test_an_alert_that_somebody_holds_is_left_and_the_others_are_told(
 
     await composed(store, said, "hook", policy=USUAL)
     assert [one["data"]["group"] for one in await take(sql)] == ["free", "held"]
+
+
+@pytest.mark.parametrize("also", [None, "resolve", "quiet"])
+async def test_what_somebody_took_on_before_anybody_was_told_is_told_to_nobody(
+    store: Database, said: Heard, sql: Connection, also: str | None
+) -> None:
+    await alert(sql, "a")
+    await look(store, said, sql)
+    assert await sql.fetchval("select wakeful.acknowledge(1)")
+    assert await look(store, said, sql, after=11) == []
+    if also == "resolve":
+        assert await sql.fetchval("select wakeful.resolve(1)")
+    elif also == "quiet":
+        await pass_time(sql, 16 * MINUTE)
+        assert len(await outbox.resolve_quiet(store, 15 * MINUTE)) == 1
+
+    assert await look(store, said, sql, after=11) == []
+    assert await look(store, said, sql, after=600 * MINUTE) == []
+
+
+async def test_what_was_ended_by_hand_before_anybody_was_told_is_told_to_nobody(
+    store: Database, said: Heard, sql: Connection
+) -> None:
+    await alert(sql, "a")
+    await look(store, said, sql)
+    assert await sql.fetchval("select wakeful.resolve(1, 'I saw it in the log')")
+
+    assert await look(store, said, sql, after=11) == []
+
+
+async def test_what_ended_by_itself_before_anybody_was_told_is_told_with_its_end(
+    store: Database, said: Heard, sql: Connection
+) -> None:
+    """Nobody knows of it yet: a sink with quiet hours, or one that all dispatchers were late for."""
+    await alert(sql, "a")
+    await look(store, said, sql)
+    await pass_time(sql, 16 * MINUTE)
+    await outbox.resolve_quiet(store, 15 * MINUTE)
+
+    assert told(await look(store, said, sql)) == [("opened", 1)]
+    assert told(await look(store, said, sql)) == [("resolved", 1)]
+
+
+async def test_who_was_told_hears_of_the_end_and_who_was_not_hears_nothing_when_it_was_taken_on_between(
+    store: Database, said: Heard, sql: Connection
+) -> None:
+    await alert(sql, "a")
+    await look(store, said, sql)
+    await pass_time(sql, 11)
+    await composed(store, said, "hook", policy=USUAL)
+    assert told(await take(sql)) == [("opened", 1)]
+    assert await sql.fetchval("select wakeful.acknowledge(1) and wakeful.resolve(1)")
+    await composed(store, said, "hook", "night", policy=USUAL)
+
+    assert told(await take(sql)) == [("resolved", 1)]
+    assert await take(sql, sink="night") == []
+
+
+@pytest.mark.parametrize("state", ["acknowledge", "resolve"])
+async def test_what_is_held_for_a_digest_is_in_it_whatever_becomes_of_it(
+    store: Database, said: Heard, sql: Connection, state: str
+) -> None:
+    policy = Policy(alerts=AlertSettings(), routes={"hook": RouteSettings(digest="error")})
+    await alert(sql, "a")
+    await look(store, said, sql, policy=policy)
+    await look(store, said, sql, policy=policy, after=11)
+    assert await sql.fetchval(f"select wakeful.{state}(1)")
+
+    (digest,) = await look(store, said, sql, policy=policy, after=3600)
+
+    assert [one["state"] for one in digest["data"]["alerts"]] == [f"{state}d"]
+    assert await look(store, said, sql, policy=policy, after=7200) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -28,6 +29,7 @@ from support.dispatching import (
 )
 from support.eventually import eventually
 from support.receiver import Received, accept, running_receiver
+from wakeful.telemetry.events import OUTBOX_DELIVERED
 
 _CHILD = Path(support.__file__).parent / "dispatcher_child.py"
 
@@ -176,5 +178,70 @@ async def _waits(sql: Connection) -> bool:
     found: bool = await sql.fetchval(
         "select exists (select from pg_locks l join pg_database d on d.oid = l.database"
         " where not l.granted and d.datname = current_database())"
+    )
+    return found
+
+
+@pytest.mark.case("F73")
+async def test_killed_after_the_lease_and_before_anybody_has_read_it_it_is_sent_when_the_lease_is_over(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    said = heard()
+    await alert(sql, "a")
+    deaf = socket.create_server(("127.0.0.1", 0))  # it lets connect, and reads nothing
+    with deaf, _child(db, f"http://127.0.0.1:{deaf.getsockname()[1]}/hook") as child:
+        await eventually(_leased(sql), timeout=30)
+        child.kill()
+        child.wait()
+    async with running_receiver() as receiver, dispatching(db, said, webhooks(said, hook=receiver.url)):
+        await alert(sql, "b")
+        await said.recorder.seen(OUTBOX_DELIVERED, alert_id=2)
+        assert len(receiver.received) == 1  # the lease of the dead holds
+        await make_due(sql)
+        await eventually(lambda: unsent(sql), until=lambda left: left == 0, timeout=30)
+
+    rows = await sql.fetch("select state, attempts, leased_by from wakeful.alert_delivery order by alert_id")
+    assert [tuple(row) for row in rows] == [("delivered", 2, None), ("delivered", 1, None)]
+    assert len(receiver.received) == 2
+
+
+@pytest.mark.case("F73")
+@pytest.mark.parametrize("table", ["alert", "alert_delivery"], ids=["folding", "making_messages"])
+async def test_of_two_at_the_same_step_one_is_killed_and_the_other_tells_each_once(
+    db: ClonedDatabase, sql: Connection, table: str
+) -> None:
+    await alert(sql, "a", times=3)
+    await alert(sql, "b")
+    lock = await db.connect()
+    async with running_receiver() as receiver:
+        transaction = lock.transaction()
+        await transaction.start()
+        await lock.execute(f"lock table wakeful.{table} in share mode")
+        with _child(db, receiver.url) as killed:
+            await eventually(lambda: _waits(sql), timeout=30)
+            with _child(db, receiver.url):
+                await eventually(lambda: _sessions(sql), until=lambda number: number >= 2, timeout=30)
+                killed.kill()
+                killed.wait()
+                await transaction.rollback()
+                await eventually(lambda: unsent(sql), until=lambda left: left == 0, timeout=30)
+
+    told = [json.loads(request.body)["data"] for request in receiver.received]
+    assert sorted((one["group"], one["occurrences"]) for one in told) == [("a", 3), ("b", 1)]
+    assert len({request.message_id for request in receiver.received}) == 2
+    await counts_add_up(sql)
+
+
+def _leased(sql: Connection) -> Callable[[], Awaitable[bool]]:
+    return lambda: sql.fetchval(
+        "select exists (select from wakeful.alert_delivery where leased_until > now() and attempts = 1)"
+    )
+
+
+async def _sessions(sql: Connection) -> int:
+    """Dispatchers that are there: each looks at the outbox by itself."""
+    found: int = await sql.fetchval(
+        "select count(*) from pg_stat_activity"
+        " where datname = current_database() and application_name = 'wakeful' and query like '%alert%'"
     )
     return found

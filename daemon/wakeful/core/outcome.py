@@ -10,11 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorEntry:
-    """One failure as it is stored: `last_error` is `summary`, the history keeps `type`, `message` and `traceback`."""
+    """One failure as it is stored: `last_error` is `summary`, the history keeps the rest.
+
+    `fingerprint` tells one bug from another in the alerts; None: its `type` does.
+    """
 
     type: str
     message: str
     traceback: str | None = None
+    fingerprint: str | None = None
 
     @property
     def summary(self) -> str:

@@ -11,6 +11,7 @@ import traceback
 from collections import deque
 from typing import Final
 
+from wakeful.core.fingerprint import fingerprint
 from wakeful.core.outcome import ErrorEntry
 
 ERROR_LIMIT_BYTES: Final = 16 * 1024
@@ -64,7 +65,12 @@ def describe_exception(exc: BaseException, limit: int = ERROR_LIMIT_BYTES) -> Er
     type_text = clean(_type_name(named), min(_TYPE_LIMIT_BYTES, limit // 4))
     message = clean(_message_of(named), limit // 4)
     room = limit - len(type_text.encode()) - len(message.encode())
-    return ErrorEntry(type=type_text, message=message, traceback=clean_middle(_traceback_of(exc), room))
+    return ErrorEntry(
+        type=type_text,
+        message=message,
+        traceback=clean_middle(_traceback_of(exc), room),
+        fingerprint=fingerprint(type_text, named),
+    )
 
 
 def only_member(exc: BaseException) -> BaseException:

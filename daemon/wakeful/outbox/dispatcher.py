@@ -4,14 +4,16 @@ Invariant: the loop itself waits for no sink. Each message is sent by a call of 
 at a time, so that a dead or slow sink holds up nobody but itself. Any number of dispatchers may run: each event is
 counted once and, while all goes well, each message sent once. A process that dies between a send and its mark costs
 one repeat with the same id. Messages are made for the sinks of whoever makes them; all instances should have the same.
+Nothing but its stop ends it: what goes wrong in a step is told, and the other steps go on (`guarding`).
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import anyio
@@ -22,14 +24,17 @@ from wakeful.aio.wakeup import Wakeup
 from wakeful.core.settings import OutboxSettings
 from wakeful.errors import StoreUnavailable
 from wakeful.outbox.composing import Composing
-from wakeful.outbox.folding import fold_events
+from wakeful.outbox.folding import Folding
+from wakeful.outbox.guarding import attempted
+from wakeful.outbox.opening import open_closed_sinks
 from wakeful.outbox.policy import Policy
 from wakeful.outbox.sending import Post, Sender
 from wakeful.outbox.sinks.protocol import Sink
-from wakeful.store import alerts, outbox
+from wakeful.store import outbox
 from wakeful.store.database import Database
+from wakeful.store.outbox import NOTHING_SEEN, Resolved, Sight
 from wakeful.telemetry.bus import Telemetry
-from wakeful.telemetry.events import ALERT_RESOLVED, SINK_OPENED
+from wakeful.telemetry.events import ALERT_RESOLVED
 
 FLUSH_SECONDS: Final = 5.0
 _LOOK_FOR_QUIET_SECONDS: Final = 30.0
@@ -64,7 +69,8 @@ async def run_dispatcher(
         sends.start_soon(_resolve_quiet_alerts, database, stop, telemetry, settings.quiet)
         composing = _composing(database, telemetry, policy, posts)
         sends.start_soon(_merge_stale, composing, stop)
-        turns = _Turns(sender=sender, posts=posts, sends=sends, composing=composing, instance_id=instance_id)
+        sends.start_soon(open_closed_sinks, composing, posts, stop, settings.interval)
+        turns = _turns(sender, posts, sends, composing, instance_id)
         while not stop.is_set():
             turned()
             try:
@@ -90,19 +96,32 @@ async def flush_outbox(
     sender = Sender(database=database, telemetry=telemetry, attempts=settings.attempts, done=done)
     posts = tuple(Post(sink) for sink in sinks)
     async with anyio.create_task_group() as sends:
-        turns = _Turns(
-            sender=sender,
-            posts=posts,
-            sends=sends,
-            composing=_composing(database, telemetry, policy, posts),
-            instance_id=lambda: instance_id,
-        )
+        composing = _composing(database, telemetry, policy, posts)
+        turns = _turns(sender, posts, sends, composing, lambda: instance_id)
         await _flush(turns, done, seconds)
 
 
 def _composing(database: Database, telemetry: Telemetry, policy: Policy, posts: Sequence[Post]) -> Composing:
     names = tuple(post.sink.name for post in posts)
     return Composing(database=database, telemetry=telemetry, policy=policy, sinks=names)
+
+
+def _turns(
+    sender: Sender,
+    posts: tuple[Post, ...],
+    sends: TaskGroup,
+    composing: Composing,
+    instance_id: Callable[[], int],
+) -> _Turns:
+    first_wait = composing.policy.alerts.first_wait
+    return _Turns(
+        sender=sender,
+        posts=posts,
+        sends=sends,
+        folding=Folding(database=sender.database, telemetry=sender.telemetry, first_wait=first_wait),
+        composing=composing,
+        instance_id=instance_id,
+    )
 
 
 def _seconds_to_rest(interval: float, next_in: float) -> float:
@@ -116,28 +135,31 @@ class _Turns:
     sender: Sender
     posts: tuple[Post, ...]
     sends: TaskGroup
+    folding: Folding
     composing: Composing
     instance_id: Callable[[], int]
     next_in: float = math.inf
 
     async def take(self) -> bool:
         """Do what there is to do now; False where there was nothing."""
-        database, names = self.sender.database, self.composing.sinks
-        sight = await outbox.look(database, names)
-        folded = sight.unfolded and await self._fold() > 0
-        made = (folded or sight.looking) and await self.composing.compose() > 0
+        sight = await self._look()
+        folded = sight.unfolded and await self._attempted("fold", self.folding.fold_all) > 0
+        made = (folded or sight.looking) and await self._attempted("compose", self.composing.compose) > 0
         if folded or made:
-            sight = await outbox.look(database, names)
+            sight = await self._look()
         self.next_in = math.inf if sight.next_in is None else sight.next_in
         leased = 0
         for post in self.posts:
             if post.room and post.sink.name in sight.due:
-                leased += await self._start_sending(post)
+                leased += await self._attempted("lease", partial(self._start_sending, post))
         return folded or made or leased > 0
 
-    async def _fold(self) -> int:
-        first_wait = self.composing.policy.alerts.first_wait
-        return await fold_events(self.sender.database, self.sender.telemetry, first_wait=first_wait)
+    async def _look(self) -> Sight:
+        look = partial(outbox.look, self.sender.database, self.composing.sinks)
+        return await attempted("look", look, NOTHING_SEEN, self.sender.telemetry)
+
+    async def _attempted(self, step: str, call: Callable[[], Awaitable[int]]) -> int:
+        return await attempted(step, call, 0, self.sender.telemetry)
 
     async def _start_sending(self, post: Post) -> int:
         deliveries = await outbox.lease(
@@ -177,32 +199,29 @@ async def _is_anything_left(turns: _Turns) -> bool:
 async def _resolve_quiet_alerts(
     database: Database, stop: anyio.Event, telemetry: Telemetry, quiet: float
 ) -> None:
+    """End what is over: what has been quiet for long, and deaths of which no job is dead any more."""
     async for _ in every(min(_LOOK_FOR_QUIET_SECONDS, max(quiet / 10, 0.1)), stop):
         try:
-            resolved = await outbox.resolve_quiet(database, quiet)
+            quieted: Sequence[Resolved] = await attempted(
+                "resolve", partial(outbox.resolve_quiet, database, quiet), (), telemetry
+            )
+            gone: Sequence[Resolved] = await attempted(
+                "resolve", partial(outbox.resolve_gone, database), (), telemetry
+            )
         except StoreUnavailable:
             await database.available(stop)
             continue
-        for alert in resolved:
+        for alert in (*quieted, *gone):
             telemetry.emit(
                 ALERT_RESOLVED, alert_id=alert.alert_id, kind=alert.kind, occurrences=alert.occurrences
             )
 
 
 async def _merge_stale(composing: Composing, stop: anyio.Event) -> None:
-    """Try again with sinks that were gone, now that we start; then merge what has waited too long, now and then."""
+    """Merge what has waited too long, now and then."""
     interval = min(_LOOK_FOR_STALE_SECONDS, max(composing.policy.alerts.stale / 4, 0.1))
-    opened = False
     async for _ in every(interval, stop):
         try:
-            if not opened:
-                await _open_sinks(composing)
-                opened = True
-            await composing.merge_stale()
+            await attempted("merge", composing.merge_stale, 0, composing.telemetry)
         except StoreUnavailable:
             await composing.database.available(stop)
-
-
-async def _open_sinks(composing: Composing) -> None:
-    for sink in await alerts.open_sinks(composing.database, composing.sinks):
-        composing.telemetry.emit(SINK_OPENED, sink=sink)

@@ -14,16 +14,17 @@ from typing import Any, Final
 from wakeful.core import jsontext
 from wakeful.core.alert_settings import AlertSettings
 from wakeful.core.text import clean
+from wakeful.outbox.links import links_of, links_of_digest
 from wakeful.outbox.policy import rank
 from wakeful.store.alerts import Looked, Story
 from wakeful.telemetry.redaction import Redactor
 
 UPDATED: Final = "alert.updated"
 DIGEST: Final = "alert.digest"
-TEST: Final = "alert.test"
 UNREADABLE: Final = {"unreadable": "the details of this alert are nested too deeply to be sent"}
 DIGEST_ENTRIES: Final = 20
 _LINE_BYTES: Final = 500
+_STORED_CHARACTERS: Final = 500  # the least that `depart()` leaves of a text
 
 Entry = dict[str, Any]
 
@@ -48,11 +49,11 @@ class Composer:
                 "dedupe_key": self.redactor.text(looked.dedupe_key),
                 "fingerprint": looked.fingerprint,
                 "group": self.redactor.text(looked.dedupe_key),
-                "error": _first_line(known.get("last_error", known.get("error"))),
+                "error": self._first_line(known.get("last_error", known.get("error"))),
                 "attempts": _attempts(known),
                 "environment": self.settings.environment,
-                "samples": self._decoded(story.samples_text),
-                "links": self._links(looked),
+                "samples": self._samples(story.samples_text),
+                "links": links_of(kind, looked, self.settings),
                 "resolved_reason": None
                 if looked.resolved_reason is None
                 else self.redactor.text(looked.resolved_reason),
@@ -90,7 +91,7 @@ class Composer:
             "attempts": None,
             "environment": self.settings.environment,
             "samples": [],
-            "links": [],
+            "links": links_of_digest(shown, self.settings, now),
             "resolved_reason": None,
             "more": len(ordered) - len(shown) + more,
             "alerts": shown,
@@ -103,7 +104,7 @@ class Composer:
             "alert_id": looked.alert_id,
             "kind": looked.kind,
             "severity": severity,
-            "title": self.redactor.text(looked.title),
+            "title": self._hidden(looked.title),
             "subject": None if looked.subject is None else self.redactor.text(looked.subject),
             "job_type": looked.job_type,
             "occurrences": looked.occurrences,
@@ -111,18 +112,40 @@ class Composer:
             "last_seen": looked.last_seen.isoformat(),
         }
 
-    def _links(self, looked: Looked) -> list[dict[str, str]]:
-        if self.settings.public_url is None:
+    def _hidden(self, text: str) -> str:
+        """Without secrets. What is as long as `depart()` leaves of a text was cut there, perhaps within one."""
+        return self.redactor.cut(text) if len(text) >= _STORED_CHARACTERS else self.redactor.text(text)
+
+    def _first_line(self, text: object) -> str | None:
+        if not isinstance(text, str) or not text.strip():
+            return None
+        return clean(self._hidden(text).strip().splitlines()[0], _LINE_BYTES)
+
+    def _samples(self, text: str) -> list[dict[str, object]]:
+        """The latest occurrences; texts are cut only here, when their secrets are hidden."""
+        try:
+            found = jsontext.loads(text)
+        except (ValueError, RecursionError):
             return []
-        address = self.settings.public_url.rstrip("/")
-        links = [{"label": "Open group", "url": f"{address}/alerts/{looked.alert_id}"}]
-        if looked.job_id is not None:
-            links.insert(0, {"label": "Open job", "url": f"{address}/jobs/{looked.job_id}"})
-        return links
+        return [
+            {
+                "job_id": one.get("job_id"),
+                "subject": None if one.get("subject") is None else self._hidden(str(one["subject"])),
+                "error": self._first_line(one.get("error")),
+            }
+            for one in (found if isinstance(found, list) else [])
+            if isinstance(one, dict)
+        ]
+
+    def _details(self, value: object) -> object:
+        shown = self.redactor.value(value)
+        if isinstance(value, dict) and isinstance(shown, dict) and isinstance(value.get("last_error"), str):
+            shown["last_error"] = self._hidden(value["last_error"])
+        return shown
 
     def _decoded(self, text: str) -> object:
         try:
-            value = self.redactor.value(jsontext.loads(text))
+            value = self._details(jsontext.loads(text))
             jsontext.dumps([[[[value]]]])  # deeper than it will stand in a message
         except (ValueError, RecursionError):
             return UNREADABLE
@@ -130,13 +153,17 @@ class Composer:
 
 
 def entries_of(bodies: Iterable[str]) -> tuple[list[Entry], int]:
-    """Give the alerts that messages are about, each once, as lines of a digest; and how many more they do not name."""
+    """Give the alerts that messages are about, each once, as lines of a digest; and how many more they do not name.
+
+    A message that can't be read, as another version may have written it, is one more.
+    """
     entries: dict[object, Entry] = {}
     more = 0
     for data in map(_data, bodies):
         more += _number(data.get("more"))
-        for one in data.get("alerts") or [data]:
-            if isinstance(one, dict) and one.get("alert_id") is not None:
+        named = data.get("alerts")
+        for one in named if isinstance(named, list) and named else [data]:
+            if isinstance(one, dict) and isinstance(one.get("alert_id"), int):
                 entries[one["alert_id"]] = {
                     name: one.get(name)
                     for name in (
@@ -148,19 +175,16 @@ def entries_of(bodies: Iterable[str]) -> tuple[list[Entry], int]:
 
 
 def _data(body: str) -> Mapping[str, Any]:
-    message = jsontext.loads(body)
+    try:
+        message = jsontext.loads(body)
+    except (ValueError, RecursionError):
+        return {"more": 1}
     data = message.get("data") if isinstance(message, dict) else None
-    return data if isinstance(data, dict) else {}
+    return data if isinstance(data, dict) else {"more": 1}
 
 
 def _document(kind: str, now: datetime, data: Mapping[str, object]) -> str:
     return jsontext.dumps({"type": kind, "timestamp": now.isoformat(), "data": data})
-
-
-def _first_line(text: object) -> str | None:
-    if not isinstance(text, str) or not text.strip():
-        return None
-    return clean(text.strip().splitlines()[0], _LINE_BYTES)
 
 
 def _attempts(details: Mapping[str, Any]) -> dict[str, int] | None:

@@ -19,8 +19,11 @@ from wakeful.store.alerts import Looked, Notice
 
 Saying = Literal["opened", "updated", "reminder", "resolved"]
 
+BY_HAND: Final = "by "  # how the reason begins that `resolve()` stores
 SINK_FAILING: Final = "sink_failing"  # the kind of the alert about a sink, which that sink is not told of
 LOOK_AGAIN_SECONDS: Final = 10.0
+OTHERS_SOON_SECONDS: Final = 120.0
+OTHERS_SECONDS: Final = 60.0
 _DEFAULT_ROUTE: Final = RouteSettings()
 
 
@@ -154,6 +157,27 @@ def decide(policy: Policy, looked: Looked, sink: str, notice: Notice | None, bra
     return _now(policy, looked, policy.route(sink), notice, brake, what)
 
 
+def plain_decision(looked: Looked, notice: Notice | None) -> Decision:
+    """Decide of an alert of which the settings can decide nothing: that it began is told, and that it is over."""
+    if notice is not None and notice.pending:
+        return Wait(looked.now + timedelta(seconds=LOOK_AGAIN_SECONDS))
+    over = looked.state == "resolved"
+    if notice is None or notice.told_as is None:
+        return Say("opened", looked.now if over else None)
+    return Say("resolved", None) if over and notice.told_as != "resolved" else Wait(None)
+
+
+def for_others(looked: Looked) -> datetime | None:
+    """Give when an alert is looked at again for the sake of instances with other sinks; None: they have had the time.
+
+    Whoever looks at it decides for its own sinks alone, so that all of them must come to look.
+    """
+    changed = max(looked.opened_at, looked.last_seen, looked.resolved_at or looked.opened_at)
+    if looked.now - changed < timedelta(seconds=OTHERS_SOON_SECONDS):
+        return looked.now + timedelta(seconds=OTHERS_SOON_SECONDS / 24)
+    return None if looked.state == "resolved" else looked.now + timedelta(seconds=OTHERS_SECONDS)
+
+
 def _now(
     policy: Policy, looked: Looked, route: RouteSettings, notice: Notice | None, brake: Brake, what: Saying
 ) -> Decision:
@@ -202,12 +226,20 @@ def _first_saying(
     policy: Policy, looked: Looked, route: RouteSettings, notice: Notice | None
 ) -> tuple[Saying | None, datetime | None]:
     held = notice is not None and notice.held_until is not None
-    over_unheard = looked.lasting or route.after > 0 or looked.muted_until is not None
-    if looked.state == "resolved" and over_unheard and not held:
+    if looked.state == "resolved" and _is_over_unheard(looked, route) and not held:
         return None, None
     if looked.state == "acknowledged" and not held:
         return None, None
     return "opened", looked.opened_at + timedelta(seconds=max(policy.alerts.first_wait, route.after))
+
+
+def _is_over_unheard(looked: Looked, route: RouteSettings) -> bool:
+    """Whether nothing is said of an alert that is over, where it was not said before that it had begun.
+
+    A death that nobody has heard of is told, however late; not one that somebody took on or ended by hand meanwhile.
+    """
+    by_hand = looked.acknowledged or (looked.resolved_reason or "").startswith(BY_HAND)
+    return by_hand or looked.lasting or route.after > 0 or looked.muted_until is not None
 
 
 def _quiet_until(policy: Policy, looked: Looked, route: RouteSettings) -> datetime | None:

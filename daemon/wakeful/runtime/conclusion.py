@@ -75,6 +75,9 @@ class Conclusion:
     @property
     def alone(self) -> bool:
         """Whether it needs a transaction of its own, since what it brings along may wait for a lock (I2)."""
+        outcome = self.outcome
+        if isinstance(outcome, Done):  # nearly all are
+            return bool(outcome.follow_ups or outcome.alerts)
         return any(self.extras)
 
     def as_finish(self) -> Finish:
@@ -82,7 +85,8 @@ class Conclusion:
         outcome, job = self.outcome, self.holding.job
         assert isinstance(outcome, Done)
         degraded = jsontext.dumps(list(outcome.degraded)) if outcome.degraded else None
-        return Finish(job.pos, job.claim, outcome.result_text, degraded, outcome.history)
+        # As its own constructor does, by a call more for each job.
+        return tuple.__new__(Finish, (job.pos, job.claim, outcome.result_text, degraded, outcome.history))
 
     def as_settlement(self) -> Settlement:
         """The row of settle_jobs, for everything but a Done."""
@@ -118,6 +122,8 @@ def _settlement(outcome: Outcome) -> tuple[Verb, str | None, ErrorEntry | None, 
 
 def _entry_text(entry: ErrorEntry, trace: AttemptTrace | None) -> str:
     fields = {"type": entry.type, "message": entry.message, "traceback": entry.traceback}
+    if entry.fingerprint is not None:
+        fields["fingerprint"] = entry.fingerprint
     if trace is not None:
         fields["traceparent"] = trace.traceparent
     try:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from wakeful.core import backoff
+from wakeful.core.fingerprint import fingerprint
 from wakeful.core.outcome import (
     AlertRequest,
     Discarded,
@@ -24,8 +25,9 @@ from wakeful.core.outcome import (
     Outcome,
     Snoozed,
 )
-from wakeful.core.text import clean, describe_exception
+from wakeful.core.text import CUT_MARK, clean, describe_exception
 from wakeful.errors import (
+    Directive,
     Discard,
     Fail,
     JobCancelled,
@@ -89,8 +91,11 @@ def verdict(answer: Answer, buffered: Buffered, circumstances: Circumstances) ->
 def _stopped(reason: StopReason, answer: Answer, buffered: Buffered, circumstances: Circumstances) -> Outcome:
     match reason:
         case JobDeadlineExceeded():
-            trace = _entry_of(answer.exception).traceback if isinstance(answer, Raised) else None
-            error = ErrorEntry(type="JobDeadlineExceeded", message=str(reason), traceback=trace)
+            error = ErrorEntry(type="JobDeadlineExceeded", message=str(reason))
+            if isinstance(answer, Raised):  # where it stood when its time was over
+                trace = _entry_of(answer.exception).traceback
+                mark = fingerprint(error.type, answer.exception)
+                error = replace(error, traceback=trace, fingerprint=mark)
             return Failed(error=error, delay=circumstances.delay(), alerts=buffered.alerts)
         case JobCancelled():
             return Discarded(reason=str(reason), alerts=buffered.alerts)
@@ -124,11 +129,11 @@ def _raised(raised: BaseException, buffered: Buffered, circumstances: Circumstan
         case Snooze():
             return _snoozed(raised, circumstances, alerts)
         case Retry():
-            entry = ErrorEntry(type=type(raised).__name__, message=clean(raised.reason, REASON_LIMIT_BYTES))
+            entry = _said(type(raised).__name__, raised, raised.reason)
             delay = backoff.on_top(raised.after, random.random())
             return Failed(error=entry, delay=delay, alerts=alerts)
         case Fail():
-            entry = ErrorEntry(type="Fail", message=clean(raised.reason, REASON_LIMIT_BYTES))
+            entry = _said("Fail", raised, raised.reason)
             return Failed(error=entry, delay=circumstances.delay(), retry=raised.retry, alerts=alerts)
         case Discard():
             return Discarded(reason=clean(raised.reason, REASON_LIMIT_BYTES), alerts=alerts)
@@ -138,10 +143,19 @@ def _raised(raised: BaseException, buffered: Buffered, circumstances: Circumstan
             return Failed(error=_entry_of(raised), delay=circumstances.delay(), alerts=alerts)
 
 
+def _said(kind: str, raised: Directive, reason: object) -> ErrorEntry:
+    mark = raised.fingerprint or fingerprint(kind, raised)
+    return ErrorEntry(type=kind, message=clean(reason, REASON_LIMIT_BYTES), fingerprint=mark)
+
+
 def _entry_of(raised: BaseException) -> ErrorEntry:
     entry = describe_exception(raised)
     # How a handler's process ended is no place in anybody's code, least of all in ours.
-    return replace(entry, traceback=None) if isinstance(raised, ProcessDied | MemoryLimitExceeded) else entry
+    return (
+        replace(entry, traceback=None, fingerprint=None)
+        if isinstance(raised, ProcessDied | MemoryLimitExceeded)
+        else entry
+    )
 
 
 def _snoozed(snooze: Snooze, circumstances: Circumstances, alerts: tuple[AlertRequest, ...]) -> Outcome:
@@ -164,10 +178,15 @@ def without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
             return replace(outcome, degraded=tuple(redactor.text(one) for one in outcome.degraded))
         case Failed():
             error = outcome.error
-            trace = None if error.traceback is None else redactor.text(error.traceback)
-            hidden = replace(error, message=redactor.text(error.message), traceback=trace)
+            trace = None if error.traceback is None else _hidden(error.traceback, redactor)
+            hidden = replace(error, message=_hidden(error.message, redactor), traceback=trace)
             return replace(outcome, error=hidden)
         case Discarded():
             return replace(outcome, reason=redactor.text(outcome.reason))
         case _:
             return outcome
+
+
+def _hidden(text: str, redactor: Redactor) -> str:
+    """Without secrets, also where a text was cut within one."""
+    return redactor.cut(text) if CUT_MARK in text else redactor.text(text)

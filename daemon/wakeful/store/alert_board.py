@@ -61,6 +61,18 @@ async def resolve(database: Database, alert_id: int, reason: str | None) -> bool
     return bool(await database.fetchval("resolve_alert", alert_id, reason))
 
 
+async def resend(database: Database, *, alert_id: int | None, sink: str | None) -> int:
+    """Send once more what was given up, about an alert or to a sink; gives how many."""
+    number = await database.fetchval("resend_alerts", alert_id, sink)
+    assert isinstance(number, int), "the function gives a number"
+    return number
+
+
+async def open_sink(database: Database, sink: str) -> bool:
+    """Let a sink that was closed be tried again; False: it was not closed, or somebody holds it just now."""
+    return bool(await database.fetch("open_sinks", [sink]))
+
+
 async def mute(database: Database, named: Named, *, seconds: float, reason: str) -> tuple[int, datetime]:
     """Tell nobody of what fits all that is named; gives the mute's number and its end. Raises OptionRefused."""
     row = await database.fetchrow(

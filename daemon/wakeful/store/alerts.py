@@ -17,11 +17,19 @@ from wakeful.store.database import Database, Transaction
 
 LOCK_WAIT_SECONDS: Final = 0.2
 SAMPLES: Final = 5
+# So often it is tried to write an alert, and then without its details: `put_off_alerts.sql` has the same number.
+UNTOLD_WITH_DETAILS: Final = 3
+# So often in a row, and for so long, an address refuses before it is closed: one that is being deployed does less.
+REFUSALS_THAT_CLOSE: Final = 10
+REFUSED_SECONDS_THAT_CLOSE: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """An alert as it is now, without its details. `now`: the database's time; `muted_until`: told to nobody before."""
+    """An alert as it is now, without its details. `now`: the database's time; `muted_until`: told to nobody before.
+
+    `acknowledged`: somebody took it on, also if it is over now; `untold`: how often it could not be written.
+    """
 
     alert_id: int
     dedupe_key: str
@@ -44,6 +52,8 @@ class Looked:
     job_owner: str | None
     muted_until: datetime | None
     now: datetime
+    acknowledged: bool = False
+    untold: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +131,12 @@ class Making:
         rows = await self._transaction.fetch("take_alerts", limit)
         return [Looked(**dict(row)) for row in rows]
 
+    async def has_other_sinks(self, sinks: Sequence[str]) -> bool:
+        """Whether a live instance has a sink that is not among these."""
+        row = await self._transaction.fetchrow("has_other_sinks", sinks)
+        assert row is not None, "a select without a from clause returns its row"
+        return bool(row["others"])
+
     async def read_notices(
         self, alerts: Sequence[int], sinks: Sequence[str]
     ) -> dict[tuple[int, str], Notice]:
@@ -169,6 +185,11 @@ class Making:
         if times:
             await self._transaction.fetch("put_off_alerts", list(times), list(times.values()))
 
+    async def set_aside(self, alert_id: int | None = None) -> tuple[int, str] | None:
+        """Note that an alert, or the first that is due, could not be written once more; gives its number and kind."""
+        row = await self._transaction.fetchrow("note_untold", alert_id)
+        return None if row is None else (row["alert_id"], row["kind"])
+
     async def count(self, windows: Mapping[str, tuple[datetime, int]]) -> None:
         """Note the windows of sinks and the cards made in them."""
         if windows:
@@ -193,13 +214,27 @@ async def making(database: Database) -> AsyncIterator[Making]:
 
 
 async def open_sinks(database: Database, sinks: Sequence[str]) -> list[str]:
-    """Try again with sinks that said that they are gone; gives those that had."""
+    """Try again with sinks that are closed; gives those that were."""
     return [row["sink"] for row in await database.fetch("open_sinks", sinks)]
 
 
-async def close_sink(database: Database, sink: str, reason: str) -> bool:
+async def closed_sinks(database: Database, sinks: Sequence[str]) -> dict[str, str | None]:
+    """Those that are closed, with the hash of the address that was, if that is known."""
+    rows = await database.fetch("list_closed_sinks", sinks)
+    return {row["sink"]: row["closed_address"] for row in rows}
+
+
+async def close_sink(database: Database, sink: str, reason: str, *, address: str | None) -> bool:
     """Send nothing more to a sink; False where that is so already, or somebody holds it just now."""
-    return bool(await database.fetch("close_sink", sink, reason))
+    return bool(await database.fetch("close_sink", sink, reason, address))
+
+
+async def count_refusal(database: Database, sink: str, reason: str, *, address: str | None) -> bool:
+    """Note that a sink's address has refused once more; True where it was closed for it."""
+    closed = await database.fetchval(
+        "count_refusal", sink, reason, address, REFUSALS_THAT_CLOSE, REFUSED_SECONDS_THAT_CLOSE
+    )
+    return bool(closed)
 
 
 async def pause_sink(database: Database, sink: str, seconds: float) -> None:

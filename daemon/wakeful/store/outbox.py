@@ -31,6 +31,9 @@ class Sight:
     next_in: float | None
 
 
+NOTHING_SEEN: Final = Sight(unfolded=False, looking=False, due=frozenset(), next_in=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """An alert that was opened."""
@@ -65,7 +68,8 @@ class Folded:
 class Delivery:
     """One try of one message to one sink: id and body are the same at every try; `attempt` counts from 1.
 
-    `alert_id` is None for a digest of several, whose `kind` is "digest".
+    `alert_id` is None for a digest of several, whose `kind` is "digest". `excused`: tries before it that do not count;
+    `bare`: its details could not be sent, so that it is a text without them.
     """
 
     delivery_id: UUID
@@ -73,6 +77,8 @@ class Delivery:
     kind: str
     attempt: int
     body: str
+    excused: int = 0
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +128,22 @@ async def fold(
     )
 
 
+async def set_aside(database: Database, key: str, *, limit: int, first_wait: float = 0.0) -> Folded:
+    """Fold at most `limit` events of a key that can't be folded into an alert that says so; raises as `fold` does."""
+    async with database.transaction(lock_timeout=LOCK_WAIT_SECONDS) as transaction:
+        rows = await transaction.fetch("set_aside_events", key, limit, first_wait)
+    return Folded(
+        opened=tuple(_opened(row) for row in rows if row["opened"]),
+        joined=tuple(
+            Joined(alert_id=row["alert_id"], kind=row["kind"], added=row["added"])
+            for row in rows
+            if not row["opened"]
+        ),
+        held=(),
+        rows=sum(row["added"] for row in rows),
+    )
+
+
 async def find_unfolded_keys(database: Database, *, limit: int, leave_out: Sequence[str]) -> list[str]:
     """The keys that wait to be folded, oldest first."""
     rows = await database.fetch("find_unfolded_keys", limit, leave_out)
@@ -140,6 +162,8 @@ async def lease(
             kind=row["kind"] or DIGEST,
             attempt=row["attempts"],
             body=row["body"],
+            excused=row["excused"],
+            bare=row["bare"],
         )
         for row in rows
     ]
@@ -150,9 +174,20 @@ async def mark_delivered(database: Database, delivery: Delivery, answer: str) ->
     await database.fetch("mark_delivered", delivery.delivery_id, answer)
 
 
-async def postpone(database: Database, delivery: Delivery, reason: str, *, seconds: float) -> None:
-    """Store why this try failed, and when the next one is due. A later lease is left alone."""
-    await database.fetch("postpone_delivery", delivery.delivery_id, delivery.attempt, reason, seconds)
+async def postpone(
+    database: Database, delivery: Delivery, reason: str, *, seconds: float, excuse: bool = False
+) -> None:
+    """Store why this try failed, and when the next is due; `excuse`: it does not count. A later lease is left alone."""
+    await database.fetch(
+        "postpone_delivery", delivery.delivery_id, delivery.attempt, reason, seconds, int(excuse)
+    )
+
+
+async def make_bare(
+    database: Database, delivery: Delivery, reason: str, *, body: str, seconds: float
+) -> None:
+    """Store that its details can't be sent, and what is sent in their place. A later lease is left alone."""
+    await database.fetch("bare_delivery", delivery.delivery_id, delivery.attempt, reason, body, seconds)
 
 
 async def give_up(database: Database, delivery: Delivery, reason: str) -> None:
@@ -162,7 +197,15 @@ async def give_up(database: Database, delivery: Delivery, reason: str) -> None:
 
 async def resolve_quiet(database: Database, seconds: float) -> list[Resolved]:
     """End the alerts that have been quiet for `seconds`."""
-    rows = await database.fetch("resolve_quiet_alerts", seconds)
+    return _resolved(await database.fetch("resolve_quiet_alerts", seconds))
+
+
+async def resolve_gone(database: Database) -> list[Resolved]:
+    """End the alerts about deaths of which no job is dead any more."""
+    return _resolved(await database.fetch("resolve_gone_alerts"))
+
+
+def _resolved(rows: Sequence[Record]) -> list[Resolved]:
     return [
         Resolved(alert_id=row["alert_id"], kind=row["kind"], occurrences=row["occurrences"]) for row in rows
     ]

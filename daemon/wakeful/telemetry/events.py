@@ -195,12 +195,17 @@ ALERT_OPENED: Final = Event("alert.opened", "info", "Something happened that peo
 ALERT_FOLDED: Final = Event("alert.folded", "debug", "Events joined an open alert.",
     ("alert_id", "kind", "count"))
 ALERT_RESOLVED: Final = Event("alert.resolved", "info",
-    "Nothing more has happened for a while: the next is told anew.", ("alert_id", "kind", "occurrences"))
-ALERT_UNTOLD: Final = Event("alert.untold", "error", "An alert could not be written as a message; tried again later.",
+    "Nothing more has happened for a while, or all of its jobs were requeued or removed: the next is told anew.",
+    ("alert_id", "kind", "occurrences"))
+ALERT_UNTOLD: Final = Event("alert.untold", "error",
+    "An alert could not be written as a message; tried twice more, then written without its details.",
     ("alert_id", "kind", "error"))
 ALERT_TOLD: Final = Event("alert.told", "warning", "What a sink of kind log says: an alert in one line.",
     ("sink", "delivery_id", "message", "alert_id", "kind", "severity", "title", "subject", "job_type", "job_id",
-     "occurrences"))
+     "occurrences", "first_seen", "error", "attempts", "environment"))
+ALERT_UNFOLDED: Final = Event("alert.unfolded", "error",
+    "Events could not be folded; they are counted in an alert that says so, or tried again later if `rows` is 0.",
+    ("dedupe_key", "rows", "error"))
 RULE_FAILED: Final = Event("rule.failed", "warning", "A rule could not be evaluated; it is at its next turn.",
     ("rule", "error"))
 OUTBOX_DELIVERED: Final = Event("outbox.delivered", "info", "A sink took an alert.",
@@ -211,9 +216,19 @@ OUTBOX_GAVE_UP: Final = Event("outbox.gave_up", "error", "A sink never took an a
     ("sink", "alert_id", "kind", "attempt", "error"))
 OUTBOX_MERGED: Final = Event("outbox.merged", "warning",
     "Messages that had waited too long for a sink became one.", ("sink", "messages"))
+OUTBOX_BARED: Final = Event("outbox.bared", "warning",
+    "A message could not be rendered, or was refused as it is; the next try is without its details.",
+    ("sink", "alert_id", "kind", "attempt", "error"))
+OUTBOX_STEP_FAILED: Final = Event("outbox.step_failed", "error",
+    "A step of the dispatcher failed for a reason that nobody thought of; it is taken again, and the others go on.",
+    ("step", "error"))
 SINK_CLOSED: Final = Event("sink.closed", "error",
-    "A sink said that it is gone: nothing is sent to it until a restart; what waits for it is kept.", ("sink", "error"))
-SINK_OPENED: Final = Event("sink.opened", "info", "A sink that said that it is gone is tried again.", ("sink",))
+    "A sink is gone, or refused everything for long: nothing is sent to it until a restart; what waits is kept.",
+    ("sink", "error"))
+SINK_OPENED: Final = Event("sink.opened", "info",
+    "A sink that was closed is tried again: after a start, or as its address is another.", ("sink",))
+SINK_UNBUILT: Final = Event("sink.unbuilt", "error", "A sink could not be made: what waits for it is kept.",
+    ("sink", "error"))
 
 # The heartbeat for somebody outside.
 HEARTBEAT_UNHEARD: Final = Event("heartbeat.unheard", "warning",

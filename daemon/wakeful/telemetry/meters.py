@@ -84,6 +84,11 @@ _LISTENING: Final = (
     (events.LISTENER_DEGRADED, 0.0),
 )
 
+_ALERT_ERRORS: Final = (
+    *(events.ALERT_UNTOLD, events.ALERT_UNFOLDED, events.OUTBOX_BARED),
+    *(events.OUTBOX_STEP_FAILED, events.SINK_UNBUILT),
+)
+
 # fmt: off
 METERS: Final[tuple[Meter, ...]] = (
     # The process.
@@ -165,6 +170,8 @@ METERS: Final[tuple[Meter, ...]] = (
             events=(events.DUTY_FAILED,), labels=("duty",)),
     # Alerts.
     Counter(name="wakeful_alerts_opened_total", help="Alerts opened.", events=(events.ALERT_OPENED,), labels=("kind",)),
+    Counter(name="wakeful_alert_errors_total", events=_ALERT_ERRORS, labels=(OUTCOME,),
+            help="What went wrong with an alert, or in a step of the dispatcher, by what was made of it."),
     Counter(name="wakeful_alert_deliveries_total", help="Tries to deliver an alert, by how they ended.",
             events=_DELIVERIES, labels=("sink", OUTCOME)),
     Histogram(name="wakeful_alert_delivery_seconds", help="How long a sink took to take an alert.", field="seconds",

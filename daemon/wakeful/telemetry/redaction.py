@@ -19,6 +19,14 @@ _IN_KEYWORDS: Final = re.compile(
 )
 
 
+# The same at the end of a text that was cut.
+_CUT: Final = re.compile(r"(\s*…\[cut\]…?\s*)")
+_CUT_IN_URL: Final = re.compile(r"(?<=://)([^\s:/@?#'\"]*):[^\s@/?#'\"]+$")
+_CUT_IN_KEYWORDS: Final = re.compile(
+    r"\b(password|passwd|sslpassword)(\s*=\s*)'(?:[^'\\]|\\.)*\\?$", re.IGNORECASE
+)
+
+
 class Redactor:
     """Replaces secrets by `***`. Thread-safe: `add` swaps the pattern, readers use the one they got."""
 
@@ -64,6 +72,27 @@ class Redactor:
             text = _IN_URL.sub(rf"\1:{HIDDEN}@", text)
         return _IN_KEYWORDS.sub(rf"\1\2{HIDDEN}", text) if "=" in text else text
 
+    def cut(self, text: str) -> str:
+        """Give a text of which an end is missing without its secrets, and without what is left of one that was cut.
+
+        Where no mark shows the place, the end of the text is.
+        """
+        pieces = _CUT.split(self.text(text))
+        shown = [pieces[0] if len(pieces) > 1 else self._without_beginning(pieces[0])]
+        for mark, piece in zip(pieces[1::2], pieces[2::2], strict=True):
+            shown[-1] = self._without_beginning(shown[-1])
+            shown += mark, self._without_end(piece)
+        return "".join(shown)
+
+    def _without_beginning(self, text: str) -> str:
+        longest = max((_shared(text, value, ends=True) for value in self._values), default=0)
+        text = text[: len(text) - longest] + HIDDEN if longest else text
+        return _CUT_IN_KEYWORDS.sub(rf"\1\2{HIDDEN}", _CUT_IN_URL.sub(rf"\1:{HIDDEN}", text))
+
+    def _without_end(self, text: str) -> str:
+        longest = max((_shared(text, value, ends=False) for value in self._values), default=0)
+        return HIDDEN + text[longest:] if longest else text
+
     def value(self, value: object) -> object:
         """Give a value with the secrets hidden in all texts that it holds; other values as they are."""
         if isinstance(value, str):
@@ -73,3 +102,11 @@ class Redactor:
         if isinstance(value, list | tuple | set | frozenset):
             return [self.value(entry) for entry in value]
         return value
+
+
+def _shared(text: str, secret: str, *, ends: bool) -> int:
+    """How many characters of a secret, but not all, the text ends (or begins) with; 0 where so few tell nothing."""
+    for size in range(min(len(secret) - 1, len(text)), SHORTEST_SECRET - 1, -1):
+        if text.endswith(secret[:size]) if ends else text.startswith(secret[-size:]):
+            return size
+    return 0

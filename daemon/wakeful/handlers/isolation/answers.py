@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from wakeful.core import jsontext
+from wakeful.core.fingerprint import LONGEST_FINGERPRINT, fingerprint
 from wakeful.core.outcome import ErrorEntry
 from wakeful.core.text import ERROR_LIMIT_BYTES, clean, clean_middle, describe_exception
 from wakeful.errors import Directive, Discard, Fail, RateLimited, Retry, Snooze, WakefulError
@@ -45,15 +46,19 @@ def raised(error: BaseException) -> Frame:
         case Snooze():
             return _directive("Snooze", error.reason, after=error.after)
         case Retry():
-            return _directive("Retry", error.reason, after=error.after)
+            return _directive(
+                "Retry", error.reason, after=error.after, fingerprint=fingerprint("Retry", error)
+            )
         case Fail():
-            return _directive("Fail", error.reason, retry=bool(error.retry))
+            return _directive(
+                "Fail", error.reason, retry=bool(error.retry), fingerprint=fingerprint("Fail", error)
+            )
         case Discard():
             return _directive("Discard", error.reason)
         case _:
             entry = describe_exception(error)
             texts = {"type": entry.type, "message": entry.message, "traceback": entry.traceback}
-            return {"do": "raised", **texts}
+            return {"do": "raised", "fingerprint": entry.fingerprint, **texts}
 
 
 class Answered(NamedTuple):
@@ -69,7 +74,11 @@ def answer_of(frame: Frame) -> Answered:
         case "returned":
             return Answered(value=_value_of(frame))
         case "raised":
-            return Answered(raised=_directive_of(frame) if "directive" in frame else _error_of(frame))
+            if "directive" not in frame:
+                return Answered(raised=_error_of(frame))
+            directive = _directive_of(frame)
+            directive.fingerprint = _fingerprint_of(frame)
+            return Answered(raised=directive)
         case _:
             raise GarbageFrame("a message that there is none of")
 
@@ -87,8 +96,14 @@ def _error_of(frame: Frame) -> Exception:
         type=clean(text_of(frame, "type"), _TYPE_LIMIT_BYTES),
         message=clean(text_of(frame, "message"), _MESSAGE_LIMIT_BYTES),
         traceback=None if trace is None else clean_middle(trace, ERROR_LIMIT_BYTES),
+        fingerprint=_fingerprint_of(frame),
     )
     return RaisedInProcess(entry)
+
+
+def _fingerprint_of(frame: Frame) -> str | None:
+    mark = optional_text_of(frame, "fingerprint")
+    return None if mark is None else clean(mark, LONGEST_FINGERPRINT)
 
 
 def _directive(kind: str, reason: object, **fields: object) -> Frame:

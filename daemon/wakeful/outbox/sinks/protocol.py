@@ -8,7 +8,7 @@ nothing of what the receiver answered but what this code knows: an answer may re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from wakeful.store.outbox import Delivery
 
@@ -26,16 +26,29 @@ class Failed:
 
     `retry_after` is the delay in seconds that it asked for: the whole sink is left alone for so long. `permanent`:
     these bytes will never be accepted, so this message is given up. `gone`: nothing will be accepted here, ever: the
-    address was retired, which is nothing that this message did. It is kept, and the sink closed until a restart.
+    address was retired, which is nothing that this message did. It is kept, and the sink closed until a restart, or
+    until its address is another. `rejected`: the address refuses what it is sent, as one does that was retired and does
+    not say so: often enough in a row, it is closed, too. `excused`: nothing was tried, so no try is spent.
     """
 
     reason: str
     retry_after: float | None = None
     permanent: bool = False
     gone: bool = False
+    rejected: bool = False
+    excused: bool = False
 
 
 Answer = Sent | Failed
+
+
+@runtime_checkable
+class Addressed(Protocol):
+    """A sink that can tell whether its address is another one now. Not every sink is one."""
+
+    def address(self) -> str | None:
+        """Give what tells its address, and key, from others, and does not show them; None where it is not known now."""
+        ...
 
 
 class Sink(Protocol):

@@ -22,6 +22,8 @@ NEVER_ACCEPTED: Final = frozenset({413, 415, 422})
 # The same for a vendor that says 400 to what it can't read, and to nothing else.
 NEVER_ACCEPTED_BY_VENDORS: Final = NEVER_ACCEPTED | {400, 414, 431}
 
+# What an address says that was retired, or has another key now, and also one that is being deployed.
+_REJECTED: Final = frozenset({400, 401, 403, 404})
 _HINTS: Final[Mapping[int, str]] = {2: "a success here has another status", 3: "redirects are not followed"}
 _WAIT_HEADERS: Final = ("Retry-After", "X-RateLimit-Reset-After", "RateLimit-Reset")
 _SLOW_DOWN: Final = frozenset({429, 503})
@@ -38,6 +40,7 @@ def refused(
         retry_after=asked_to_wait(reply),
         permanent=status in never,
         gone=gone or status == HTTPStatus.GONE,
+        rejected=status in _REJECTED,
     )
 
 

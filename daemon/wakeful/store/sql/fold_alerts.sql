@@ -16,12 +16,12 @@ with batch as materialized (
 standing as materialized (
     select a.dedupe_key
     from wakeful.alert a
-    where a.dedupe_key = any (array(select b.dedupe_key from batch b)) and a.state <> 'resolved'
+    where a.dedupe_key = any (array(select b.dedupe_key from batch b)) and a.state <> 'resolved' and not a.lasting
 ),
 locked as materialized (
     select a.dedupe_key
     from wakeful.alert a
-    where a.dedupe_key = any (array(select b.dedupe_key from batch b)) and a.state <> 'resolved'
+    where a.dedupe_key = any (array(select b.dedupe_key from batch b)) and a.state <> 'resolved' and not a.lasting
     order by a.dedupe_key
     for no key update skip locked
 ),
@@ -48,10 +48,11 @@ folded as (
     from counted c
     join batch b on b.outbox_id = c.latest
     order by c.dedupe_key
-    on conflict (dedupe_key) where state <> 'resolved' do update set
+    on conflict (dedupe_key, lasting) where state <> 'resolved' do update set
         occurrences = a.occurrences + excluded.occurrences,
         subject = case when a.subject = excluded.subject then a.subject end,
-        look_at = now(),
+        -- One that could not be written is looked at when its time comes, however often it happens.
+        look_at = case when a.untold > 0 then coalesce(a.look_at, now() + interval '10 minutes') else now() end,
         first_seen = least(a.first_seen, excluded.first_seen),
         last_seen = greatest(a.last_seen, excluded.last_seen),
         fingerprint = case when excluded.last_seen >= a.last_seen then excluded.fingerprint else a.fingerprint end,

@@ -24,7 +24,7 @@ due as materialized (
           else not exists (
               select from wakeful.alert_sink s where s.sink = $1 and (s.closed_at is not null or s.free_at > now()))
           end
-    order by d.next_try_at
+    order by d.next_try_at, d.delivery_id
     limit case when $5::double precision > 0 then 1 else $2 end
     for no key update skip locked
 )
@@ -35,5 +35,5 @@ set attempts = d.attempts + 1,
     next_try_at = clock_timestamp() + make_interval(secs => $4)
 from due
 where d.delivery_id = due.delivery_id
-returning d.delivery_id, d.alert_id, d.attempts, d.body, d.message,
+returning d.delivery_id, d.alert_id, d.attempts, d.excused, d.bare, d.body, d.message,
           (select a.kind from wakeful.alert a where a.alert_id = d.alert_id) as kind

@@ -4,7 +4,8 @@ select a.alert_id, a.kind, a.severity, a.state, a.title, a.subject, a.job_type, 
        a.resolved_reason, a.look_at, a.body::text as details,
        coalesce((
            select jsonb_agg(jsonb_build_object(
-                      'sink', d.sink, 'message', d.message, 'state', d.state, 'attempts', d.attempts, 'created_at', d.created_at,
+                      'sink', d.sink, 'message', d.message, 'state', d.state, 'attempts', d.attempts, 'bare', d.bare,
+                      'delivery_id', d.delivery_id, 'created_at', d.created_at,
                       'delivered_at', d.delivered_at, 'next_try_at', case when d.state = 'pending' then d.next_try_at end,
                       'last_answer', d.last_answer) order by d.created_at desc, d.sink)
            from (

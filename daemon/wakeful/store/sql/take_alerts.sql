@@ -3,10 +3,11 @@
 -- $1 alerts at most
 with looked as materialized (
     select a.alert_id, a.dedupe_key, a.kind, a.job_type, a.fingerprint, a.title, a.severity, a.subject, a.job_id, a.occurrences,
-           a.first_seen, a.last_seen, a.lasting, a.state, a.opened_at, a.resolved_at, a.resolved_reason, a.body ->> 'queue' as queue
+           a.first_seen, a.last_seen, a.lasting, a.state, a.opened_at, a.resolved_at, a.resolved_reason,
+           a.acknowledged_at is not null as acknowledged, a.untold, a.body ->> 'queue' as queue
     from wakeful.alert a
     where a.look_at <= now()
-    order by a.look_at
+    order by a.look_at, a.alert_id
     limit $1
     for no key update skip locked
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from wakeful.cli.commands.alerts import changing, listing, muting, rendering, showing, trying
+from wakeful.cli.commands.alerts import changing, listing, muting, rendering, resending, showing, trying
 from wakeful.cli.options import Commands, add_group
 
 
 def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(
-        commands, "alerts", summary="list, show, acknowledge, resolve and mute alerts; test sinks"
+        commands, "alerts", summary="list, show, acknowledge, resolve, mute and re-send alerts; test sinks"
     )
-    for command in (listing, showing, changing, muting, trying, rendering):
+    for command in (listing, showing, changing, muting, resending, trying, rendering):
         command.register(group)

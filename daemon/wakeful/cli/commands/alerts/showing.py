@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from wakeful.cli import exits
@@ -17,6 +17,7 @@ from wakeful.store.alert_board import AlertRow
 from wakeful.store.database import Database
 
 _OCCURRENCES: Final = 10
+_STATES: Final[Mapping[str, str]] = {"failed": "given up", "merged": "told in a digest"}
 
 
 def register(commands: Commands) -> None:
@@ -101,5 +102,8 @@ def _messages(row: AlertRow) -> Iterator[str]:
         answer = one["last_answer"] or ""
         yield (
             f"    {visible(one['created_at'])}  {visible(one['sink'])}  {visible(one['message'])}"
-            f"  {one['state']}, tries: {one['attempts']}  {visible(answer)}"
+            f"  {_STATES.get(one['state'], one['state'])}, tries: {one['attempts']}"
+            f"{', without details' if one['bare'] else ''}  {visible(answer)}"
         ).rstrip()
+    if any(one["state"] == "failed" for one in messages):
+        yield f"what was given up is sent once more by: wakeful alerts resend {row['alert_id']}"

@@ -1,0 +1,23 @@
+-- End the alerts about deaths of which no job is dead any more: each was requeued, or removed. One that died again is another
+-- death, which has an event of its own. An alert whose older events are pruned is left, as its jobs are not known.
+with gone as materialized (
+    select a.alert_id
+    from wakeful.alert a
+    where a.state <> 'resolved' and a.kind = 'job_dead' and not a.lasting
+      and not exists (
+          select from wakeful.alert_outbox o where o.alert_id is null and o.dedupe_key = a.dedupe_key)
+      and not exists (
+          select from wakeful.alert_outbox o
+          join wakeful.dead d on d.job_id = o.job_id and d.run_no::text = o.body ->> 'run_no'
+          where o.alert_id = a.alert_id)
+      and a.occurrences = (
+          select count(*) from wakeful.alert_outbox o
+          where o.alert_id = a.alert_id and o.job_id is not null and o.body ->> 'run_no' is not null)
+    limit 1000
+    for no key update skip locked
+)
+update wakeful.alert a
+set state = 'resolved', resolved_at = now(), look_at = now(), resolved_reason = 'all of its jobs were requeued or removed'
+from gone g
+where a.alert_id = g.alert_id
+returning a.alert_id, a.kind, a.occurrences
