@@ -28,7 +28,7 @@ from wakeful.handlers.threads import ThreadPool
 from wakeful.handlers.trailing import TrailingWrites
 from wakeful.outbox.policy import Policy
 from wakeful.outbox.rules import RULES
-from wakeful.outbox.rules.evaluating import Evaluating
+from wakeful.outbox.rules.evaluating import Evaluating, with_rules
 from wakeful.outbox.sinks import build_sinks
 from wakeful.outbox.sinks.protocol import Sink
 from wakeful.runtime.attempts import Attempts
@@ -197,7 +197,7 @@ def _membership(
     declared = published(registry.declarations(), settings.lease)
     return Membership(
         database=upkeep,
-        registration=registration_of(settings, registry, declared),
+        registration=with_rules(registration_of(settings, registry, declared), settings, RULES),
         declarations=declared,
         lease=executing.lease,
         holdings=holdings,

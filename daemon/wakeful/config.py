@@ -204,7 +204,7 @@ def _place_of(variable: str, from_file: _Layer) -> SettingPath:
     """Give the setting of a variable; a name that people chose is spelled as in the file, if it is there."""
     parts = variable.removeprefix(ENVIRONMENT_PREFIX).split("__")
     place = tuple(part.lower() for part in parts)
-    if place[0] in ("queues", "sinks") and len(place) > 1:
+    if place[0] in ("queues", "sinks", "routes", "rules") and len(place) > 1:
         chosen = (known[1] for known in from_file if known[0] == place[0] and len(known) > 1)
         name = next((name for name in chosen if _plain(name) == _plain(place[1])), place[1])
         return (place[0], name, *place[2:])

@@ -228,15 +228,20 @@ async def beating(parts: Parts) -> AsyncIterator[None]:
                 holdings=parts.holdings,
                 telemetry=parts.observed.telemetry,
                 post=post,
+                vitals=parts.watchdog.vitals,
+                free_workers=lambda: parts.crew.free,
                 beaten=parts.observed.metrics.age("wakeful_beat_age_seconds").reset,
             )
         )
+        vitals = parts.watchdog.vitals
+        unsubscribe = parts.observed.telemetry.subscribe(vitals.on_event, vitals.wants)
         heart.start()
         try:
             yield
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(heart.stop)
+            unsubscribe()
 
 
 async def show(parts: Parts, over: anyio.Event) -> None:

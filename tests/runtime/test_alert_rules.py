@@ -12,17 +12,16 @@ from support import factories
 from support.databases import ClonedDatabase, Connection
 from support.dispatching import Heard, alert, composed, heard, pass_time, store_of, take
 from support.factories import enqueue
-from support.owners import Owner, register
+from support.owners import Owner, owned_jobs, register, silence
+from support.ruling import MINUTE, age, evaluate, titles
 from wakeful.core.alert_settings import RuleSettings
 from wakeful.outbox.folding import fold_events
 from wakeful.outbox.rules import RULES
-from wakeful.outbox.rules.evaluating import Evaluating
 from wakeful.outbox.rules.rule import Rule
 from wakeful.store import lanes, outbox
 from wakeful.store.database import Database
+from wakeful.store.instances import Report
 from wakeful.telemetry.events import RULE_FAILED
-
-MINUTE = 60.0
 
 
 @pytest.fixture
@@ -38,26 +37,8 @@ async def store(db: ClonedDatabase, said: Heard) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def owner(store: Database) -> Owner:
-    """A live instance that serves COLLECT."""
-    return await register(store)
-
-
-async def evaluate(store: Database, **settings: RuleSettings) -> None:
-    evaluating = Evaluating(database=store, telemetry=store.telemetry, rules=RULES, settings=settings)
-    await evaluating.evaluate(anyio.Event())
-
-
-async def titles(sql: Connection, state: str = "open") -> list[str]:
-    rows = await sql.fetch("select title from wakeful.alert where state = $1 order by alert_id", state)
-    return [row["title"] for row in rows]
-
-
-async def age(sql: Connection, seconds: float) -> None:
-    """Let what waits have been due for longer."""
-    for table, column in (("ready", "run_after"), ("lane_head", "since"), ("lane", "unserved_since")):
-        await sql.execute(
-            f"update wakeful.{table} set {column} = {column} - make_interval(secs => $1)", seconds
-        )
+    """A live instance that serves COLLECT, and has two sinks."""
+    return await register(store, sinks=("hook", "other"))
 
 
 async def test_a_queue_stands_still_until_somebody_takes_from_it_again(
@@ -116,15 +97,19 @@ async def test_a_queue_that_stands_still_says_why(
 
 
 async def test_a_queue_behind_busy_workers_says_so(store: Database, sql: Connection, owner: Owner) -> None:
-    await enqueue(sql, queue="other")
-    assert len(await owner.claim()) == 1
     await enqueue(sql, queue="mail")
+    await register(store, "idle elsewhere", serves={"OTHER": "hash"})
+    await owner.beat(Report(free_workers=0))
     for _ in range(2):
         await age(sql, 6 * MINUTE)
         await evaluate(store)
-
-    (title,) = [one for one in await titles(sql) if "mail" in one]
+    (title,) = await titles(sql)
     assert "all workers are busy with other jobs" in title
+
+    await owner.beat(Report(free_workers=1))
+    await evaluate(store)
+    (title,) = await titles(sql)
+    assert "nothing here says why" in title
 
 
 async def test_a_backlog_that_moves_does_not_stand_still_however_old_it_is(
@@ -172,24 +157,33 @@ async def test_many_deaths_in_one_queue_are_one_more_alert(store: Database, sql:
     assert await titles(sql) == ["30 jobs of queue mail died within ten minutes"]
 
 
-async def test_many_jobs_that_lost_their_instance_are_told_until_they_have_run(
-    store: Database, sql: Connection
+async def test_many_jobs_that_lost_their_instance_of_late_are_told_for_ten_minutes(
+    store: Database, sql: Connection, owner: Owner
 ) -> None:
-    states: tuple[factories.State, ...] = ("READY", "SCHEDULED", "READY")
-    for state in states:
-        await factories.job_in(sql, state)
-    await sql.execute("update wakeful.ready set lost = 1")
-    await sql.execute("update wakeful.scheduled set lost = 2")
+    await owned_jobs(sql, owner, 3)
+    await silence(sql, owner, 60.0)
+    await take_back_all(store, sql, owner)
     await evaluate(store, rescues=RuleSettings(least=4))
     assert await titles(sql) == []
     await evaluate(store, rescues=RuleSettings(least=3))
     (title,) = await titles(sql)
-    assert title.startswith("3 jobs of queue default lost their instance")
+    assert title.startswith("3 jobs of queue default lost their instance within ten minutes")
 
-    await sql.execute("delete from wakeful.ready")
+    await age(sql, 11 * MINUTE)
     await pass_time(sql, 2 * MINUTE)
     await evaluate(store, rescues=RuleSettings(least=3))
     assert await titles(sql) == []
+    assert await sql.fetchval("select count(*) from wakeful.rescue") == 0
+
+
+async def take_back_all(store: Database, sql: Connection, owner: Owner) -> None:
+    """Take the jobs of a silent owner back, as a reaper does."""
+    lane = await sql.fetchval("select lane_id from wakeful.ready limit 1")
+    positions = [row["pos"] for row in await sql.fetch("select pos from wakeful.ready order by pos")]
+    taken = await sql.fetch(
+        "select status from wakeful.reclaim($1, $2, $3, 0, null, 3)", lane, positions, owner.instance_id
+    )
+    assert [row["status"] for row in taken] == ["PENDING"] * len(positions)
 
 
 async def test_a_long_transaction_is_told_by_who_holds_it_and_not_by_its_query(
@@ -238,7 +232,7 @@ async def test_a_job_that_runs_far_longer_than_its_like_is_told(
 
 @pytest.mark.case("F70", "F77")
 async def test_a_sink_that_takes_nothing_is_told_to_the_others_only_and_adds_nothing_to_the_outbox(
-    store: Database, said: Heard, sql: Connection
+    store: Database, said: Heard, sql: Connection, owner: Owner
 ) -> None:
     for n in range(50):
         await alert(sql, f"key {n % 5}")
@@ -265,7 +259,9 @@ async def test_a_sink_that_takes_nothing_is_told_to_the_others_only_and_adds_not
     assert all("have failed" not in title for title in await titles(sql))
 
 
-async def test_the_only_sink_is_not_told_of_itself(store: Database, said: Heard, sql: Connection) -> None:
+async def test_the_only_sink_is_not_told_of_itself(
+    store: Database, said: Heard, sql: Connection, owner: Owner
+) -> None:
     await sql.execute(
         """insert into wakeful.alert_sink (sink, closed_at, closed_reason)
            values ('hook', now() - interval '1 h', '410 Gone')"""
@@ -277,7 +273,9 @@ async def test_the_only_sink_is_not_told_of_itself(store: Database, said: Heard,
     assert await sql.fetchval("select count(*) from wakeful.alert_delivery") == 0
 
 
-async def test_a_condition_is_not_over_for_being_quiet(store: Database, sql: Connection) -> None:
+async def test_a_condition_is_not_over_for_being_quiet(
+    store: Database, sql: Connection, owner: Owner
+) -> None:
     await sql.execute(
         "insert into wakeful.alert_sink (sink, closed_at) values ('hook', now() - interval '1 h')"
     )
@@ -290,7 +288,7 @@ async def test_a_condition_is_not_over_for_being_quiet(store: Database, sql: Con
 
 
 async def test_two_that_look_at_once_make_one_alert(
-    db: ClonedDatabase, said: Heard, store: Database, sql: Connection
+    db: ClonedDatabase, said: Heard, store: Database, sql: Connection, owner: Owner
 ) -> None:
     await sql.execute(
         "insert into wakeful.alert_sink (sink, closed_at) values ('hook', now() - interval '1 h')"
@@ -320,20 +318,8 @@ async def test_thresholds_and_severities_are_set_for_queues_and_types(
     assert [tuple(row) for row in rows] == [("mail", "critical")]
 
 
-async def test_the_settings_say_which_types_are_critical(store: Database, sql: Connection) -> None:
-    await evaluate(store, job_failed=RuleSettings(job_types=("PUBLISH", "PAY")))
-    assert await sql.fetchval("select array_agg(job_type order by 1) from wakeful.critical_type") == [
-        "PAY",
-        "PUBLISH",
-    ]
-    await evaluate(store, publish=RuleSettings(rule="job_failed", job_types=("PUBLISH",)))
-    assert await sql.fetchval("select array_agg(job_type) from wakeful.critical_type") == ["PUBLISH"]
-    await evaluate(store)
-    assert await sql.fetchval("select count(*) from wakeful.critical_type") == 0
-
-
 async def test_a_rule_whose_alert_somebody_holds_stops_no_other(
-    db: ClonedDatabase, store: Database, said: Heard, sql: Connection
+    db: ClonedDatabase, store: Database, said: Heard, sql: Connection, owner: Owner
 ) -> None:
     await sql.execute(
         "insert into wakeful.alert_sink (sink, closed_at) values ('hook', now() - interval '1 h')"
@@ -357,5 +343,6 @@ async def test_a_rule_whose_alert_somebody_holds_stops_no_other(
 def test_each_rule_has_words_for_what_it_may_find(rule: Rule) -> None:
     assert rule.title(rule.example)
     assert isinstance(json.loads(rule.example.details_text), dict)
+    assert rule.advice
     assert (rule.over is None) != (rule.least is None)
     assert rule.example.value >= rule.threshold

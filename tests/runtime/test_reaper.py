@@ -256,7 +256,7 @@ async def test_a_late_beat_waits_for_the_reaper_and_then_learns_the_truth(
     assert len(await reclaim_on(reaper, job, owner, beat_seq=0)) == 1
 
     async with anyio.create_task_group() as group:
-        group.start_soon(beater.fetch, statements()["beat"], *owner.pair)
+        group.start_soon(beater.fetch, statements()["beat"], *owner.pair, *[None] * 5)
         await blocked(sql, beater, by=reaper)
         await transaction.commit()
 
@@ -272,7 +272,7 @@ async def test_a_beat_that_comes_first_keeps_the_jobs(
     await silence(sql, owner, 60.0)
     reaper, beater = await db.connect(), await db.connect()
     async with beater.transaction():
-        assert await beater.fetch(statements()["beat"], *owner.pair)
+        assert await beater.fetch(statements()["beat"], *owner.pair, *[None] * 5)
         # Not even waited for: the row of the instance is locked, so the beat may be moving.
         assert await reclaim_on(reaper, job, owner, beat_seq=0) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from uuid import uuid4
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from support.databases import ClonedDatabase, Connection
 from support.eventually import eventually
 from support.refusals import refused
+from wakeful.core.alert_rules import RESERVED_KINDS
+from wakeful.handlers.buffer import alert_request
 
 
 async def test_the_shortest_call_has_defaults_for_all_the_rest(sql: Connection) -> None:
@@ -95,6 +98,9 @@ REFUSALS = [
     (r"'k', title => E'a\nb'", "WK001", "title contains a control character", "line breaks"),
     ("'k', title => repeat('x', 1001)", "WK001", "title is 1001 bytes", "Shorten"),
     ("'k', job_type => repeat('x', 201)", "WK001", "job_type is 201 bytes", "Shorten"),
+    ("'job_dead'", "WK025", 'alert kind "job_dead" is one of Wakeful\'s own', "shop.job_dead"),
+    ("'k', dedupe_key => 'queue_stalled:mail:SEND'", "WK025", 'own alerts do: "queue_stalled:"', "leave it out"),
+    ("'k', dedupe_key => 'job_dead:'", "WK025", 'own alerts do: "job_dead:"', "leave it out"),
 ]
 
 
@@ -106,6 +112,34 @@ async def test_bad_input_is_refused_with_its_code_and_a_hint(
         await sql.execute(f"select wakeful.alert({arguments})")
 
     assert await sql.fetchval("select count(*) from wakeful.alert_outbox") == 0
+
+
+@pytest.mark.parametrize("kind", sorted(RESERVED_KINDS))
+async def test_no_producer_makes_keeps_up_or_ends_an_alert_of_wakefuls_own(sql: Connection, kind: str) -> None:
+    with refused("WK025", "is one of Wakeful's own"):
+        await sql.execute("select wakeful.alert($1)", kind)
+    with refused("WK025", "dedupe_key begins as those of Wakeful's own alerts do"):
+        await sql.execute("select wakeful.alert('mine', dedupe_key => $1)", f"{kind}:mail")
+    with pytest.raises(ValueError, match="one of Wakeful's own"):
+        alert_request(kind, title="t", severity="error", dedupe_key=None, subject=None, body={})
+    with pytest.raises(ValueError, match="as those of Wakeful's own"):
+        alert_request("mine", title="t", severity="error", dedupe_key=f"{kind}:", subject=None, body={})
+
+
+async def test_names_that_only_look_like_wakefuls_own_are_taken(sql: Connection) -> None:
+    for kind, key in (("shop.job_dead", "shop.job_dead:1"), ("job_deaf", "job_dead"), ("k", "a:job_dead:x")):
+        await sql.execute("select wakeful.alert($1, dedupe_key => $2)", kind, key)
+
+    assert await sql.fetchval("select count(*) from wakeful.alert_outbox") == 3
+
+
+async def test_the_kinds_that_are_reserved_are_those_that_the_daemon_knows(sql: Connection) -> None:
+    asked = [*sorted(RESERVED_KINDS), "publish_failed", "job_dead.x", ""]
+    reserved = await sql.fetch("select k from unnest($1::text[]) as k where wakeful.is_reserved_kind(k)", asked)
+    named = await sql.fetchval("select prosrc from pg_proc where proname = 'is_reserved_kind'")
+
+    assert {row["k"] for row in reserved} == RESERVED_KINDS
+    assert set(re.findall(r"'(\w+)'", named)) == RESERVED_KINDS
 
 
 async def test_a_body_may_hold_anything_that_json_can(sql: Connection) -> None:

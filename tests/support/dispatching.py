@@ -168,6 +168,7 @@ _TIMES = {
     "alert_sink": ("free_at", "window_from"),
     "alert_delivery": ("created_at", "next_try_at", "leased_until"),
     "alert_mute": ("created_at", "until"),
+    "alert_holder": ("held_at",),
 }
 
 

@@ -220,7 +220,8 @@ class Fleet:
 
     def beat(self, slot: int) -> bool:
         """One heartbeat."""
-        return self.call(lambda: instances.beat(self._databases[slot], self.owners[slot], deadline=10.0))
+        beat = self.call(lambda: instances.beat(self._databases[slot], self.owners[slot], deadline=10.0))
+        return beat is not None
 
     async def retire(self, slot: int) -> bool:
         """End an instance in peace, if it holds nothing."""

@@ -11,7 +11,7 @@ from support.databases import Connection
 from wakeful.core.job import Job
 from wakeful.store import instances, jobs
 from wakeful.store.database import Database
-from wakeful.store.instances import Registration
+from wakeful.store.instances import NOTHING_TO_REPORT, Registration, Report
 
 TYPES: Mapping[str, str] = {"COLLECT": "hash"}
 
@@ -28,9 +28,9 @@ class Owner:
     def pair(self) -> tuple[int, int]:
         return self.instance_id, self.incarnation
 
-    async def beat(self) -> bool:
-        """Beat once; False: deposed."""
-        return await instances.beat(self.database, self.pair, deadline=10.0)
+    async def beat(self, report: Report = NOTHING_TO_REPORT) -> bool:
+        """Beat once, saying how it is; False: deposed."""
+        return await instances.beat(self.database, self.pair, report, deadline=10.0) is not None
 
     async def claim(self, limit: int = 1000) -> list[Job]:
         """Claim from every lane."""
@@ -64,6 +64,9 @@ async def register(
     lease: float = 30.0,
     serves: Mapping[str, str] = TYPES,
     every_type: bool = False,
+    sinks: Sequence[str] = (),
+    critical_types: Sequence[str] = (),
+    rules: str = "",
 ) -> Owner:
     """Register an instance."""
     incarnation = token()
@@ -76,6 +79,9 @@ async def register(
         every_type=every_type,
         serves=serves,
         queues=["*"],
+        sinks=sinks,
+        critical_types=critical_types,
+        rules=rules,
     )
     number = await instances.register(database, registration, incarnation=incarnation)
     return Owner(database=database, instance_id=number, incarnation=incarnation)

@@ -203,6 +203,31 @@ def test_a_variable_finds_a_name_of_the_file_and_makes_one_without_it(tmp_path: 
     assert {name: queue.concurrency for name, queue in queues.items()} == {"Slow-Mail": 2, "fast": 3}
 
 
+def test_a_variable_finds_the_names_of_routes_and_rules_as_well(tmp_path: Path) -> None:
+    file = _file(
+        tmp_path,
+        """
+        [sinks.Team-Ops]
+        kind = "log"
+        [routes.Team-Ops]
+        severity = "error"
+        [rules.Slow-Mail]
+        rule = "queue_stalled"
+        queues = ["mail"]
+        """,
+    )
+    environ = {"WAKEFUL__ROUTES__TEAM_OPS__AFTER": "1m", "WAKEFUL__RULES__SLOW_MAIL__OVER": "2m"}
+
+    settings = load(environ=environ, path=file).settings
+
+    assert [(name, one.severity, one.after) for name, one in settings.routes.items()] == [
+        ("Team-Ops", "error", 60.0)
+    ]
+    assert [(name, one.rule, one.over) for name, one in settings.rules.items()] == [
+        ("Slow-Mail", "queue_stalled", 120.0)
+    ]
+
+
 def test_the_dsn_of_the_narrower_variable_wins() -> None:
     environ = {"DATABASE_URL": "postgresql://wide/x", "WAKEFUL__DATABASE__DSN": "postgresql://narrow/x"}
 

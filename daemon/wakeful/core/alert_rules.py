@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from wakeful.core.alert_settings import RuleSettings
+from wakeful.core.durations import format_duration
+from wakeful.core.names import did_you_mean
 from wakeful.core.quiet_hours import quiet_hours
 from wakeful.core.settings import Settings
 
+LEAST_STANDSTILL_SECONDS: Final = 0.5  # a shorter one, of a loop or between two clocks, is not noted
 DEFAULT_SINK: Final = "log"  # the one that there is without any in the configuration
+
+_JOBS: Final = frozenset({"queues", "job_types"})
+# What each rule can go by: its threshold, a time or a number, and what narrows it down. Kinds that are not named here
+# are people's own: they go by their queue, where their body names one, and their job type.
+TAKES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "job_dead": _JOBS,
+        "job_failed": frozenset({"job_types"}),
+        "never_finishes": _JOBS,
+        "queue_stalled": _JOBS | {"over"},
+        "no_worker": _JOBS | {"over"},
+        "dead_rate": _JOBS | {"least"},
+        "rescues": _JOBS | {"least"},
+        "overrun": _JOBS | {"over"},
+        "long_transaction": frozenset({"over"}),
+        "sink_failing": frozenset({"over"}),
+        "loop_blocked": frozenset({"over"}),
+        "listener_down": frozenset({"over"}),
+        "clock_skew": frozenset({"over"}),
+    }
+)
+# What only Wakeful makes alerts of: wakeful.alert() refuses them, and dedupe keys that begin with one and a colon.
+RESERVED_KINDS: Final = frozenset(TAKES) | {"digest", "test"}
+_NOTED_FROM: Final = frozenset({"loop_blocked", "clock_skew"})
 
 
 def alert_problems(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -28,9 +57,35 @@ def alert_problems(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
             except ValueError as problem:
                 yield (f"{path}.quiet_hours", f"{path}.zone"), str(problem)
     for name, rule in settings.rules.items():
+        yield from _rule(f"rules.{name}", rule, rule.rule or name)
         for sink in rule.sinks:
             if sink not in known:
                 yield (f"rules.{name}.sinks",), f"there is no sink {sink}"
+
+
+def _rule(path: str, rule: RuleSettings, kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """A rule takes what it can go by and nothing else: people would believe that any other setting does something."""
+    takes = TAKES.get(kind)
+    for name, given in (("over", rule.over is not None), ("least", rule.least is not None)):
+        if given and takes is None:
+            hint = did_you_mean(kind, tuple(TAKES))
+            yield (f"{path}.{name}",), f"{kind} is no rule of Wakeful's, and has no threshold{hint}"
+        elif given and takes is not None and name not in takes:
+            yield (f"{path}.{name}",), f"the rule {kind} does not take it: {_taken(takes)}"
+    for name, given in (("queues", bool(rule.queues)), ("job_types", bool(rule.job_types))):
+        if given and takes is not None and name not in takes:
+            yield (f"{path}.{name}",), f"the rule {kind} does not take it: {_taken(takes)}"
+    if kind in _NOTED_FROM and rule.over is not None and rule.over < LEAST_STANDSTILL_SECONDS:
+        least = format_duration(LEAST_STANDSTILL_SECONDS)
+        yield (f"{path}.over",), f"the rule {kind} sees nothing that is less than {least}"
+
+
+def _taken(takes: frozenset[str]) -> str:
+    return (
+        f"it takes {', '.join(sorted(takes))}"
+        if takes
+        else "it is about no queue, no job type and no threshold"
+    )
 
 
 def _alerts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:

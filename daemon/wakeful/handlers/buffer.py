@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Final
 
 from wakeful.core import jsontext
+from wakeful.core.alert_rules import RESERVED_KINDS
 from wakeful.core.names import KEY_LIMIT_BYTES, SEVERITIES, did_you_mean, name_problem
 from wakeful.core.outcome import AlertRequest, FollowUp
 from wakeful.core.text import clean
@@ -126,11 +127,16 @@ def alert_request(
         raise ValueError(
             f"alert kind {kind!r}: use small letters, digits, dots and underscores: publish_failed"
         )
+    if kind in RESERVED_KINDS:
+        raise ValueError(f"alert kind {kind!r} is one of Wakeful's own: use a name of your own, such as shop.{kind}")
     if severity not in SEVERITIES:
         hint = did_you_mean(str(severity), SEVERITIES)
         raise ValueError(f"severity {severity!r} is none of {', '.join(SEVERITIES)}{hint}")
     if dedupe_key is not None and (problem := name_problem(dedupe_key, KEY_LIMIT_BYTES)):
         raise ValueError(f"dedupe_key {problem}")
+    first, colon, _ = (dedupe_key or "").partition(":")
+    if colon and first in RESERVED_KINDS:
+        raise ValueError(f"dedupe_key begins as those of Wakeful's own alerts do, with {first!r}: use another")
     return AlertRequest(
         kind=kind,
         title=one_line(title) or kind,

@@ -1,8 +1,9 @@
 """The heartbeat: one an instance, every few seconds, from a thread of its own with a connection of its own.
 
 Invariant: nothing that a handler does to the event loop stops a beat (F27); each beat also looks the held rows up by
-primary key, so that cancellations arrive and lost claims are seen (I8). What was found is posted to the event loop; the
-thread itself changes nothing but the lease. It ends last, when every result is written.
+primary key, so that cancellations arrive and lost claims are seen (I8). How this process is stands in the beat's own
+statement. What was found is posted to the event loop; the thread itself changes nothing but the lease. It ends last,
+when every result is written.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import anyio
@@ -22,6 +23,7 @@ from wakeful.core.settings import DatabaseSettings
 from wakeful.errors import SchemaMismatch, StoreError
 from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, Owner, suspended_clock
+from wakeful.runtime.vitals import Vitals
 from wakeful.store import instances
 from wakeful.store.database import Database, open_database
 from wakeful.store.outage import Outage
@@ -43,7 +45,7 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beating:
-    """The thread's collaborators. `post` (what the event loop has to do) and `beaten` are called in the thread."""
+    """The thread's collaborators. `post` (what the event loop has to do), `beaten`, `free_workers` are called there."""
 
     settings: DatabaseSettings
     interval: float
@@ -52,6 +54,8 @@ class Beating:
     telemetry: Telemetry
     post: Callable[[Pulse], None]
     beaten: Callable[[], None] = lambda: None
+    vitals: Vitals = field(default_factory=Vitals)
+    free_workers: Callable[[], int | None] = lambda: None
 
 
 class Heart:
@@ -109,6 +113,7 @@ class Heart:
         try:
             alive = await beat_once(beating, database, owner)
         except (StoreError, SchemaMismatch) as error:
+            beating.vitals.cut_off()
             self._tell_failed(error)
             return
         if alive and self._told_at is not None:
@@ -125,11 +130,14 @@ class Heart:
 
 async def beat_once(beating: Beating, database: Database, owner: Owner) -> bool:
     """Prove that `owner` is alive, then look its jobs up; False: it was deposed. Raises StoreError."""
-    sent = suspended_clock()
+    sent, by_the_wall = suspended_clock(), time.time()
     beating.lease.sending()
-    if not await instances.beat(database, owner.pair, deadline=beating.interval):
+    report = beating.vitals.report(free_workers=beating.free_workers())
+    server = await instances.beat(database, owner.pair, report, deadline=beating.interval)
+    if server is None:
         beating.post(Pulse(deposed=owner))
         return False
+    beating.vitals.compared(sent=by_the_wall, received=time.time(), server=server)
     beating.lease.beaten(owner, sent=sent)
     await _look(beating, database)
     return True

@@ -24,6 +24,7 @@ import anyio
 from wakeful.aio.periodic import pause
 from wakeful.runtime.attempts import TICK_SECONDS, Attempt, Attempts
 from wakeful.runtime.lease import EXIT_AT, Lease
+from wakeful.runtime.vitals import Vitals
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import LOOP_BLOCKED, LOOP_STALLED
 from wakeful.telemetry.health import Health
@@ -72,6 +73,7 @@ class Watchdog:
     health: Health
     die: Callable[[int], None] = exit_hard
     blocked_after: float = BLOCKED_SECONDS
+    vitals: Vitals = field(default_factory=Vitals)
     turned_at: float = field(default_factory=time.monotonic)
     _rest: float = PULSE_SECONDS
     _loop: asyncio.AbstractEventLoop | None = None
@@ -83,6 +85,7 @@ class Watchdog:
     async def pulse(self, stop: anyio.Event) -> None:
         """Turn with the loop until `stop` is set; the thread looks at how late that is."""
         self._loop, self._main = asyncio.get_running_loop(), threading.get_ident()
+        self._rest, self.turned_at = PULSE_SECONDS, time.monotonic()
         thread = threading.Thread(target=self._watch, name="wakeful-watchdog", daemon=True)
         thread.start()
         try:
@@ -98,7 +101,9 @@ class Watchdog:
 
     def _turned(self, rest: float = TICK_SECONDS + PULSE_SECONDS) -> None:
         """The loop runs now, and is to come by again after `rest` seconds."""
-        self._rest, self.turned_at = rest, time.monotonic()
+        now = time.monotonic()
+        self.vitals.stood_still(self.turned_at, now - self.turned_at - self._rest)
+        self._rest, self.turned_at = rest, now
 
     def _watch(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
@@ -106,9 +111,10 @@ class Watchdog:
 
     def look(self) -> None:
         """One look, from the thread."""
-        late = time.monotonic() - self.turned_at - self._rest
+        turned_at = self.turned_at
+        late = time.monotonic() - turned_at - self._rest
         if late >= self.blocked_after:
-            self._tell_blocked(late)
+            self._tell_blocked(turned_at, late)
         doomed, seconds = self._doomed(late)
         # Twice in a row: a process that was paused as a whole has a moment to see it, and to beat again.
         if doomed and self._doomed_before:
@@ -131,12 +137,13 @@ class Watchdog:
                 continue
         return []
 
-    def _tell_blocked(self, late: float) -> None:
-        if self._told_at == self.turned_at:
-            return
-        self._told_at = self.turned_at
+    def _tell_blocked(self, turned_at: float, late: float) -> None:
         attempt = self._on_the_loop()
         job = None if attempt is None else attempt.holding.job
+        self.vitals.stood_still(turned_at, late, None if job is None else job.job_type)
+        if self._told_at == turned_at:
+            return
+        self._told_at = turned_at
         self.health.lagged(late)
         self.telemetry.emit(
             LOOP_BLOCKED,

@@ -1,7 +1,8 @@
 """Conditions that rules watch, in the database: what holds now, and the alerts of what holds and of what has ended.
 
 Invariant: one unresolved alert a key, whoever says it and how often; nothing is appended to the outbox, so that
-occurrences count events only. An alert that somebody else holds is not waited for.
+occurrences count events only. An alert that somebody else holds is not waited for. Instances whose settings differ end
+no alert of each other's.
 """
 
 from __future__ import annotations
@@ -40,6 +41,31 @@ class Condition:
     details_text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What one look before the rules finds: the rules that would find nothing, and what has an alert already.
+
+    `critical`: the critical types are not those that the settings of live instances name.
+    """
+
+    idle: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
+    critical: bool = True
+
+
+async def look(database: Database, *, long_transaction: float) -> Sight:
+    """Look once; `long_transaction` is from how many seconds on a transaction is too long."""
+    row = await database.fetchrow("look_at_rules", long_transaction)
+    assert row is not None, "its from clause has one row"
+    return Sight(
+        idle=frozenset(row["idle"]),
+        kinds=frozenset(row["kinds"]),
+        keys=frozenset(row["keys"]),
+        critical=row["critical"],
+    )
+
+
 async def find(database: Database, statement: str, threshold: float) -> list[Found]:
     """What a rule's statement finds at or beyond a threshold."""
     return [
@@ -55,18 +81,16 @@ async def find(database: Database, statement: str, threshold: float) -> list[Fou
     ]
 
 
-async def keep_critical(database: Database, job_types: Sequence[str]) -> None:
-    """Let people hear of the first failed attempt of these job types, and of no others."""
-    await database.fetch("keep_critical_types", job_types)
+async def keep_critical(database: Database) -> None:
+    """Let people hear of the first failed attempt of the types that live instances name, and of no others."""
+    await database.fetch("keep_critical_types")
 
 
-async def open_kinds(database: Database) -> frozenset[str]:
-    """The rules that have an alert which is not resolved."""
-    return frozenset(row["kind"] for row in await database.fetch("list_condition_kinds"))
+async def hold(database: Database, kind: str, conditions: Sequence[Condition], *, rules: str) -> list[Opened]:
+    """Say that conditions hold now by the settings whose hash is `rules`; gives the alerts that are new.
 
-
-async def hold(database: Database, kind: str, conditions: Sequence[Condition]) -> list[Opened]:
-    """Say that conditions hold now; gives the alerts that are new. Raises StoreBusy, with nothing done."""
+    Raises StoreBusy, with nothing done. No two conditions may have one key.
+    """
     columns = [
         (one.key, one.title, one.severity, one.job_type, one.subject, one.details_text) for one in conditions
     ]
@@ -74,7 +98,7 @@ async def hold(database: Database, kind: str, conditions: Sequence[Condition]) -
         return []
     async with database.transaction(lock_timeout=LOCK_WAIT_SECONDS) as transaction:
         rows = await transaction.fetch(
-            "raise_conditions", kind, *(list(column) for column in zip(*columns, strict=True))
+            "raise_conditions", kind, *(list(column) for column in zip(*columns, strict=True)), rules
         )
     return [
         Opened(
@@ -89,9 +113,9 @@ async def hold(database: Database, kind: str, conditions: Sequence[Condition]) -
     ]
 
 
-async def end(database: Database, kind: str, settle: float) -> list[Resolved]:
-    """End the alerts of a rule whose condition has not held for `settle` seconds."""
+async def end(database: Database, kinds: Sequence[str], settle: float, *, rules: str) -> list[Resolved]:
+    """End the alerts of these rules whose condition has not held for `settle` seconds, by any live settings."""
     return [
         Resolved(alert_id=row["alert_id"], kind=row["kind"], occurrences=row["occurrences"])
-        for row in await database.fetch("end_conditions", kind, settle)
+        for row in await database.fetch("end_conditions", kinds, settle, rules)
     ]

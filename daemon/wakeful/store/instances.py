@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from wakeful.core import jsontext
 from wakeful.store.database import Database
@@ -16,7 +17,10 @@ from wakeful.store.jobs import Held
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What an instance says of itself. `lease` is the longest of its types', in seconds; `serves` maps type to hash."""
+    """What an instance says of itself. `lease` is the longest of its types', in seconds; `serves` maps type to hash.
+
+    `sinks` and `critical_types` are those of its settings; `rules` is the hash of its settings of the alert rules.
+    """
 
     name: str
     host: str
@@ -26,6 +30,27 @@ class Registration:
     every_type: bool
     serves: Mapping[str, str]
     queues: Sequence[str]
+    sinks: Sequence[str] = ()
+    critical_types: Sequence[str] = ()
+    rules: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How an instance is, as it says with each beat; all times in seconds, None: nothing to tell.
+
+    `deaf_for`: its listener hears nothing; `blocked_for`, `blocked_by`: the worst standstill of its event loop of late
+    and the job type that caused it; `clock_ahead`: of the database's, negative: behind; `free_workers`: idle ones.
+    """
+
+    deaf_for: float | None = None
+    blocked_for: float | None = None
+    blocked_by: str | None = None
+    clock_ahead: float | None = None
+    free_workers: int | None = None
+
+
+NOTHING_TO_REPORT: Final = Report()
 
 
 async def register(database: Database, registration: Registration, *, incarnation: int) -> int:
@@ -41,15 +66,30 @@ async def register(database: Database, registration: Registration, *, incarnatio
         registration.every_type,
         jsontext.dumps(dict(registration.serves)),
         list(registration.queues),
+        list(registration.sinks),
+        list(registration.critical_types),
+        registration.rules,
     )
     assert row is not None, "an insert without a condition returns its row"
     instance_id: int = row["instance_id"]
     return instance_id
 
 
-async def beat(database: Database, owner: tuple[int, int], *, deadline: float) -> bool:
-    """Prove that `owner` is alive; False: it was deposed."""
-    return await database.fetchrow("beat", *owner, deadline=deadline) is not None
+async def beat(
+    database: Database, owner: tuple[int, int], report: Report = NOTHING_TO_REPORT, *, deadline: float
+) -> float | None:
+    """Prove that `owner` is alive, and report how it is; gives the server's time in seconds. None: it was deposed."""
+    row = await database.fetchrow(
+        "beat",
+        *owner,
+        report.deaf_for,
+        report.blocked_for,
+        report.blocked_by,
+        report.clock_ahead,
+        report.free_workers,
+        deadline=deadline,
+    )
+    return None if row is None else row["server_s"]
 
 
 async def look_up_held(

@@ -21,6 +21,10 @@ RULE: Final = Rule(
     summary="a transaction has held a snapshot for `over`, so that dead rows of the queue can't be removed",
     severity="warning",
     statement="rule_long_transaction",
+    advice=(
+        "end it, or its session (select pg_terminate_backend(pid)); where it comes again,"
+        " give its role an idle_in_transaction_session_timeout"
+    ),
     over=900.0,
     title=_title,
     example=Found(

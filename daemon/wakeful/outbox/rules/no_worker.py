@@ -20,6 +20,7 @@ RULE: Final = Rule(
     summary="jobs wait whose type no live instance has served for `over`",
     severity="error",
     statement="rule_no_worker",
+    advice=("start an instance that has a handler of this type, or cancel the jobs"),
     over=120.0,
     title=_title,
     example=Found(

@@ -21,6 +21,9 @@ RULE: Final = Rule(
     summary="a job has run for `over`, and for more than three times what all but a twentieth of its like took",
     severity="warning",
     statement="rule_overrun",
+    advice=(
+        "look at its steps and log (wakeful jobs show); cancel it if it hangs, and give its type a shorter deadline"
+    ),
     over=600.0,
     title=_title,
     example=Found(

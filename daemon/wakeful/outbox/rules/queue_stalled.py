@@ -21,6 +21,7 @@ RULE: Final = Rule(
     summary="due jobs wait, and nobody has taken one of their kind for `over`; names the reason, if it is known",
     severity="error",
     statement="rule_queue_stalled",
+    advice=("see the reason; resume the queue, start an instance that serves it, or add workers"),
     over=300.0,
     title=_title,
     example=Found(

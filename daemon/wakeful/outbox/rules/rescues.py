@@ -1,4 +1,4 @@
-"""Many jobs lost their owners: instances die, or can't reach the database, and their jobs run again."""
+"""Many jobs lost their owners of late: instances die, or can't reach the database, and their jobs run again."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ from wakeful.store.conditions import Found
 
 
 def _title(found: Found) -> str:
-    return f"{found.value:.0f} jobs of queue {found.queue} lost their instance and run again: instances die or stall"
+    which = (
+        f"queue {found.queue}" if found.job_type is None else f"type {found.job_type} in queue {found.queue}"
+    )
+    return f"{found.value:.0f} jobs of {which} lost their instance within ten minutes: instances die or stall"
 
 
 RULE: Final = Rule(
     name="rescues",
-    summary="at least `least` unfinished jobs of a queue were taken back from instances that died or stalled",
+    summary="within ten minutes at least `least` jobs of a queue, or of a type that settings name, lost their instance",
     severity="error",
     statement="rule_rescues",
+    advice=(
+        "find out why instances end or fall silent: killed for their memory, cut off from the database,"
+        " out of processor time"
+    ),
     least=20,
+    sums=True,
     title=_title,
     example=Found(
         what="default",
         value=34.0,
         queue="default",
         subject="default",
-        details_text='{"queue": "default", "jobs": 34, "lost_twice": 2}',
+        details_text='{"queue": "default", "jobs": 34}',
     ),
 )

@@ -20,7 +20,8 @@ SETTLE_SECONDS: Final = 60.0
 class Rule:
     """A rule. Its threshold is `over` seconds or `least` of something; `statement` gets the lowest that is set.
 
-    `title` words what was found; `example` is what it may find, for people who want to see a card.
+    `title` words what was found, `advice` says what to do; `example` is what it may find, for people who want to see a
+    card. `sums`: it finds a queue and, beside it, each job type of it, which counts where settings name the type.
     """
 
     name: str
@@ -29,6 +30,8 @@ class Rule:
     statement: str
     title: Callable[[Found], str]
     example: Found
+    advice: str
+    sums: bool = False
     over: float | None = None
     least: int | None = None
 

@@ -19,6 +19,7 @@ RULE: Final = Rule(
     summary="a sink has taken nothing for `over`, or said that it is gone; told to the other sinks",
     severity="error",
     statement="rule_sink_failing",
+    advice=("look at its last answer, correct its address or key, and try it: wakeful alerts test"),
     over=300.0,
     title=_title,
     example=Found(

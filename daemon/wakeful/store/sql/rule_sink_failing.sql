@@ -1,7 +1,8 @@
 -- Sinks that take nothing: closed, or messages have been tried in vain for longer than $1 seconds, and none was taken since.
+-- One that is in the configuration of no live instance any more takes nothing because nobody sends to it.
 select f.sink as what, null::text as queue, null::text as job_type, f.sink as subject,
-       extract(epoch from now() - f.since)::double precision as value,
-       jsonb_build_object('sink', f.sink, 'since', f.since, 'waiting', f.waiting, 'last_answer', f.answer)::text as details
+       extract(epoch from now() - min(f.since))::double precision as value,
+       jsonb_build_object('sink', f.sink, 'since', min(f.since), 'waiting', max(f.waiting), 'last_answer', max(f.answer))::text as details
 from (
     select d.sink, min(d.created_at) as since, count(*) as waiting, max(d.last_answer) as answer
     from wakeful.alert_delivery d
@@ -14,3 +15,5 @@ from (
     select s.sink, s.closed_at, null, s.closed_reason from wakeful.alert_sink s where s.closed_at is not null
 ) as f
 where f.since < now() - make_interval(secs => $1::double precision)
+  and exists (select from wakeful.instance i where i.state in ('live', 'draining') and f.sink = any (i.sinks))
+group by f.sink

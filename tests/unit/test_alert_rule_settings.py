@@ -1,0 +1,51 @@
+"""What a rule may be set to: what it can go by, and nothing that would do nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from wakeful.core.alert_rules import RESERVED_KINDS, TAKES, alert_problems
+from wakeful.core.alert_settings import RuleSettings
+from wakeful.core.settings import Settings
+from wakeful.outbox import specimens
+from wakeful.outbox.rules import RULES
+
+EVENTS = {"job_dead", "job_failed", "never_finishes"}
+
+
+def problems(**rules: RuleSettings) -> list[tuple[str, str]]:
+    return [(paths[0], what) for paths, what in alert_problems(Settings(rules=rules))]
+
+
+def test_every_rule_is_known_with_its_threshold() -> None:
+    assert set(TAKES) == {rule.name for rule in RULES} | EVENTS
+    assert set(specimens.names()) <= set(TAKES)
+    for rule in RULES:
+        assert TAKES[rule.name] & {"over", "least"} == {"over" if rule.least is None else "least"}
+    assert set(TAKES) < RESERVED_KINDS
+
+
+@pytest.mark.parametrize("name", sorted(TAKES))
+def test_a_rule_takes_what_it_goes_by_and_says_so_of_the_rest(name: str) -> None:
+    given = {"over": 60.0, "least": 5, "queues": ("q",), "job_types": ("T",)}
+    for key, value in given.items():
+        found = problems(**{name: RuleSettings(**{key: value})})  # type: ignore[arg-type]
+        if key in TAKES[name]:
+            assert found == []
+        else:
+            ((path, text),) = found
+            assert path == f"rules.{name}.{key}"
+            assert text.startswith(f"the rule {name} does not take it: it ")
+
+
+def test_a_threshold_of_something_that_is_no_rule_is_a_mistake() -> None:
+    ((path, text),) = problems(quue_stalled=RuleSettings(over=60.0))
+    assert path == "rules.quue_stalled.over"
+    assert "did you mean 'queue_stalled'?" in text
+    assert problems(publish_failed=RuleSettings(severity="critical", queues=("q",), job_types=("T",))) == []
+
+
+@pytest.mark.parametrize("name", ["loop_blocked", "clock_skew"])
+def test_what_is_never_noted_can_be_no_threshold(name: str) -> None:
+    ((path, text),) = problems(mine=RuleSettings(rule=name, over=0.1))
+    assert (path, "less than 500ms" in text) == ("rules.mine.over", True)
