@@ -9,9 +9,8 @@ with raised as (
     from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
         as c (dedupe_key, title, severity, job_type, subject, body)
     order by c.dedupe_key
-    on conflict (dedupe_key) where state <> 'resolved' do update set
+    on conflict (dedupe_key, lasting) where state <> 'resolved' do update set
         title = excluded.title, body = excluded.body, severity = excluded.severity, job_type = excluded.job_type, last_seen = now()
-    where a.lasting
     returning a.alert_id, a.dedupe_key, a.title, a.subject, a.xmax = 0 as opened
 ),
 holding as (
