@@ -35,6 +35,7 @@ from wakeful.telemetry.events import (
     RESOURCES_OPENED,
 )
 from wakeful.web.app import serve_http, url_of
+from wakeful.web.pages import LinkPages
 
 CLOSING_SECONDS: Final = 10.0
 HURRIED_SECONDS: Final = 1.0
@@ -105,9 +106,9 @@ async def _hurried(database: Database, shutdown: Shutdown) -> AsyncIterator[None
 
 @asynccontextmanager
 async def served(
-    settings: Settings, observed: Observed, shutdown: Shutdown, options: Options
+    settings: Settings, observed: Observed, shutdown: Shutdown, options: Options, *, pages: LinkPages
 ) -> AsyncIterator[str | None]:
-    """Serve probes and metrics while the block runs; gives the address, None where HTTP is off."""
+    """Serve probes, metrics and pages while the block runs; gives the address, None where HTTP is off."""
     if not settings.http.enabled:
         yield None
         return
@@ -119,6 +120,7 @@ async def served(
             observed.metrics,
             observed.telemetry,
             shutdown.requested,
+            routes=pages.routes(),
             port_fallback=options.port_fallback,
             task_status=task_status,
         )

@@ -70,6 +70,7 @@ from wakeful.stopping import (
 from wakeful.store.database import open_database
 from wakeful.store.outage import Outage
 from wakeful.telemetry.events import DAEMON_CRASHED, DAEMON_STOPPED, THREAD_ABANDONED
+from wakeful.web.pages import LinkPages
 
 EXIT_CLEAN: Final = 0
 EXIT_CRASH: Final = 1
@@ -111,8 +112,9 @@ async def live(
     """Run one instance until it is asked to stop; gives the exit code. Raises ConfigError and SchemaMismatch."""
     life = Life(observed=observed, shutdown=shutdown, options=options)
     telemetry, outage, database = observed.telemetry, Outage(observed.telemetry), settings.database
+    pages = LinkPages(settings, telemetry.redactor)
     async with (
-        served(settings, observed, shutdown, options) as url,
+        served(settings, observed, shutdown, options, pages=pages) as url,
         open_database(database, telemetry, outage=outage, connections=HOT_CONNECTIONS) as hot,
         open_database(database, telemetry, outage=outage) as upkeep,
     ):
@@ -135,12 +137,18 @@ async def live(
                     threads=threads,
                     processes=processes,
                 )
-                await _support(parts, life, url)
+                await _answer(pages, parts, life, url)
         enter(observed, "close")
     if not shutdown.requested.is_set():  # cut short by something that nobody has foreseen
         life.code = EXIT_CRASH
     telemetry.emit(DAEMON_STOPPED, exit_code=life.code, seconds=round(time.monotonic() - life.began, 1))
     return life.code
+
+
+async def _answer(pages: LinkPages, parts: Parts, life: Life, url: str | None) -> None:
+    """Let pages be answered from the database for as long as there is one."""
+    with pages.open(parts.upkeep, is_ours=lambda: parts.gate.open):
+        await _support(parts, life, url)
 
 
 async def _support(parts: Parts, life: Life, url: str | None) -> None:

@@ -15,12 +15,13 @@ from support.dispatching import Heard, heard, store_of
 from support.eventually import eventually
 from support.factories import enqueue
 from support.loops import running
+from support.proxy import Mode, Proxy
 from wakeful.aio.wakeup import Wakeup
 from wakeful.core.settings import DatabaseSettings
 from wakeful.embedded.postmaster import StopMode
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime.gate import Gate
-from wakeful.runtime.identity import REASON, Guard, check, run_identity
+from wakeful.runtime.identity import NOT_ASKED, REASON, Guard, check, run_identity
 from wakeful.store import upkeep
 from wakeful.store.database import Database, open_database
 from wakeful.store.identity import adopt, raise_position, read_identity
@@ -95,6 +96,24 @@ async def test_the_gate_is_shut_until_the_server_was_asked(
 
     assert watched.opened == ["opened"]
     assert REASON not in watched.health.ready()[1]
+
+
+async def test_a_process_is_not_ready_before_the_server_has_answered_however_silent_it_is(
+    db: ClonedDatabase, said: Heard, proxy: Proxy
+) -> None:
+    watched = Watched()
+    watched.health.enter("serve")
+    async with store_of(db, said, proxy=proxy) as database:
+        await read_identity(database)
+        proxy.set(Mode.BLACKHOLE)
+        async with guarded(database, watched):
+            await anyio.wait_all_tasks_blocked()
+            assert watched.health.ready() == (False, {REASON: NOT_ASKED})
+            assert not watched.gate.open
+
+            proxy.set(Mode.PASS)
+            await watched.until_open()
+            assert watched.health.ready() == (True, {})
 
 
 @pytest.mark.case("I4")

@@ -192,7 +192,9 @@ def test_a_card_has_what_people_need_and_nothing_secret() -> None:
     redactor = Redactor()
     redactor.add("s3cr3t")
     composer = Composer(
-        settings=AlertSettings(environment="production", public_url="https://w.example.com/"),
+        settings=AlertSettings(
+            environment="production", public_url="https://w.example.com/", link_key="k" * 32
+        ),
         redactor=redactor,
     )
     story = Story(
@@ -204,7 +206,11 @@ def test_a_card_has_what_people_need_and_nothing_secret() -> None:
     assert "s3cr3t" not in body
     data = json.loads(body)["data"]
     assert (data["attempts"], data["error"]) == ({"made": 5, "most": 5}, "ValueError: ***")
-    assert data["links"] == [{"label": "Open group", "url": "https://w.example.com/alerts/1"}]
+    assert [link["url"].partition("?")[0] for link in data["links"]] == [
+        "https://w.example.com/alerts/1",
+        "https://w.example.com/alerts/1/acknowledge",
+        "https://w.example.com/alerts/1/mute",
+    ]
     assert data["environment"] == "production"
     (entry,), more = entries_of([body])
     assert (entry["alert_id"], entry["occurrences"], more) == (1, 3, 0)

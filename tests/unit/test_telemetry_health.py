@@ -56,6 +56,18 @@ def test_a_process_that_stops_is_alive_and_not_ready(phase: Phase) -> None:
     assert health.live() == (True, {})
 
 
+def test_who_is_not_alive_is_not_ready_and_says_which_loop() -> None:
+    clock = Clock()
+    health = Health(clock)
+    health.enter("serve")
+    with health.loop("claimer", bound=60.0):
+        clock.now = 61.5
+        assert health.loops() == {"claimer": {"seconds_ago": 61.5, "bound_seconds": 60.0}}
+        assert health.ready() == (False, {"loops": "claimer has not turned for 61.5 s (bound 60 s)"})
+        health.turned("claimer")
+        assert health.ready() == (True, {})
+
+
 def test_a_loop_that_does_not_turn_within_its_bound_is_death() -> None:
     clock = Clock()
     health = Health(clock)

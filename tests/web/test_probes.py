@@ -44,6 +44,17 @@ async def test_a_process_that_serves_is_ready_unless_there_is_a_reason() -> None
     assert unready[0] == 503 and json.loads(unready[1])["reasons"] == {"schema": "older than this release"}
 
 
+async def test_asked_for_more_it_names_its_loops() -> None:
+    async with serving() as served:
+        served.health.enter("serve")
+        with served.health.loop("claimer", bound=60.0):
+            status, text = await served.get("/readyz?verbose")
+
+    told = json.loads(text)
+    assert (status, told["ready"], told["lag_seconds"]) == (200, True, 0.0)
+    assert told["loops"]["claimer"]["bound_seconds"] == 60.0
+
+
 @pytest.mark.case("F70")
 async def test_a_sink_that_takes_nothing_is_shown_and_no_reason_against_being_ready() -> None:
     async with serving() as served:

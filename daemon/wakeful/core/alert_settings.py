@@ -6,7 +6,7 @@ them is in `outbox.policy`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 Severity = Literal["info", "warning", "error", "critical"]
@@ -15,13 +15,16 @@ Digest = Literal["off", "info", "warning", "error"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "error", "critical")
 MINUTE: Final = 60.0
 HOUR: Final = 3600.0
+DAY: Final = 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertSettings:
     """When people hear of an alert. `stale`: how old a message may get before it is merged with others of its sink.
 
-    `environment` and `public_url` are shown on cards: which installation it is, and where its page is.
+    `environment` and `public_url` are shown on cards: which installation it is, and where its page is. `link_key` signs
+    links (several keys with blanks between: the first signs, all are good), which open things for `link_lifetime`, and
+    change something for `action_lifetime`.
     """
 
     first_wait: float = 10.0
@@ -30,6 +33,10 @@ class AlertSettings:
     stale: float = HOUR
     environment: str | None = None
     public_url: str | None = None
+    link_key: str | None = field(default=None, repr=False)
+    link_key_file: str | None = None
+    link_lifetime: float = 7 * DAY
+    action_lifetime: float = DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

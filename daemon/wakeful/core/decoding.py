@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 ENVIRONMENT_PREFIX: Final = "WAKEFUL__"
 ANY_NAME: Final = "NAME"  # stands for the part of a path that people choose
 
-_SECRET_KEYS: Final = frozenset({"dsn", "listen_dsn", "url", "key"})
+_SECRET_KEYS: Final = frozenset({"dsn", "listen_dsn", "url", "key", "link_key"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

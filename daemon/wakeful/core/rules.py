@@ -55,6 +55,8 @@ BOUNDS: Final[Mapping[str, tuple[float, float | None]]] = {
     "alerts.updates": (0, None),
     "alerts.repeats": (TICK, None),
     "alerts.stale": (TICK, None),
+    "alerts.link_lifetime": (1, None),
+    "alerts.action_lifetime": (1, None),
     "rules.NAME.over": (0, None),
     "rules.NAME.least": (1, None),
     "routes.NAME.after": (0, None),

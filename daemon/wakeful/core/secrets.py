@@ -21,6 +21,7 @@ HIDDEN: Final = "***"
 SIGNING_PREFIX: Final = "whsec_"
 # Schemes whose host is an address; that of others, such as Apprise's pbul://TOKEN, may be the key itself.
 HOST_SCHEMES: Final = frozenset({"http", "https", "smtp", "smtps", "smtp+plain"})
+SHORTEST_OF_SEVERAL: Final = 20  # keys with blanks between; words of a password are shorter
 SHORTEST_PATH: Final = 8  # the path of a webhook that is a key; "/" or "/hook" is none
 
 _PASSWORD_KEYS: Final = frozenset({"password", "sslpassword", "passwd"})
@@ -46,6 +47,8 @@ def secrets_of(settings: Settings) -> Iterator[Secret]:
     for name, sink in settings.sinks.items():
         yield Secret(dotted=f"sinks.{name}.url", value=sink.url, file=sink.url_file)
         yield Secret(dotted=f"sinks.{name}.key", value=sink.key, file=sink.key_file)
+    alerts = settings.alerts
+    yield Secret(dotted="alerts.link_key", value=alerts.link_key, file=alerts.link_key_file)
     yield Secret(dotted="heartbeat.url", value=settings.heartbeat.url, file=settings.heartbeat.url_file)
 
 
@@ -54,7 +57,7 @@ def hidden_values(text: str) -> frozenset[str]:
     if text.startswith("postgres"):
         passwords = _passwords(text)
         return frozenset(form for password in passwords for form in _spellings(password)) - {""}
-    return frozenset({text, *_signing_secrets(text), *_keys_in(text)}) - {""}
+    return frozenset({text, *_signing_secrets(text), *_one_of_several(text), *_keys_in(text)}) - {""}
 
 
 def shown(text: str) -> str:
@@ -137,6 +140,10 @@ def _signing_secrets(text: str) -> Iterator[str]:
         if one.startswith(SIGNING_PREFIX):
             yield one
             yield one.removeprefix(SIGNING_PREFIX)
+
+
+def _one_of_several(text: str) -> Iterator[str]:
+    yield from (one for one in text.split() if len(one) >= SHORTEST_OF_SEVERAL)
 
 
 def _keys_in(url: str) -> Iterator[str]:

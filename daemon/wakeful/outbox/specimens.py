@@ -12,7 +12,9 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from wakeful.core.alert_settings import AlertSettings
-from wakeful.outbox.message import TEST, Composer
+from wakeful.core.links import SPECIMEN
+from wakeful.outbox.links import TEST
+from wakeful.outbox.message import Composer
 from wakeful.outbox.rules import RULES
 from wakeful.outbox.rules.evaluating import condition_of
 from wakeful.outbox.rules.rule import Rule
@@ -29,6 +31,10 @@ _DEATHS: Final = (
     '[{"job_id": "01980f3e-7a10-7cc0-b1f0-3d0c5a4f9e21", "subject": "place 9",'
     ' "error": "TimeoutError: the map provider did not answer within 10 s"}]'
 )
+_FAILED: Final = (
+    '{"queue": "default", "attempts": 1, "max_attempts": 5, "run_no": 1,'
+    ' "last_error": "ConnectionError: the site\'s server refused the upload"}'
+)
 
 Specimen = tuple[Looked, Story]
 
@@ -38,12 +44,13 @@ def names() -> tuple[str, ...]:
     return (*_EVENTS, *(rule.name for rule in RULES))
 
 
-def message_of(name: str, settings: AlertSettings, redactor: Redactor, *, now: datetime) -> str:
-    """Give the message alert.opened as a rule makes it, JSON text. Raises KeyError for a rule that is unknown."""
+def specimen_of(name: str, settings: AlertSettings, redactor: Redactor, *, now: datetime) -> Delivery:
+    """Give the message alert.opened as a rule makes it. Raises KeyError for a rule that is unknown."""
     looked, story = _specimen(name, now)
-    return Composer(settings=settings, redactor=redactor).message(
+    body = Composer(settings=settings, redactor=redactor).message(
         "alert.opened", looked, story, severity=looked.severity
     )
+    return Delivery(delivery_id=uuid4(), alert_id=looked.alert_id, kind=name, attempt=1, body=body)
 
 
 def trial(settings: AlertSettings, redactor: Redactor, *, now: datetime) -> Delivery:
@@ -92,6 +99,20 @@ def _death(now: datetime) -> Specimen:
     return looked, Story(body_text=_DEATH, samples_text=_DEATHS)
 
 
+def _failure(now: datetime) -> Specimen:
+    looked = _looked(
+        now,
+        kind="job_failed",
+        title="PUBLISH failed and runs again: ConnectionError: the site's server refused the upload",
+        severity="critical",
+        key="job_failed:PUBLISH:ConnectionError",
+        job_type="PUBLISH",
+        subject="place 9",
+        job_id=_JOB,
+    )
+    return looked, Story(body_text=_FAILED, samples_text="[]")
+
+
 def _hand_back(now: datetime) -> Specimen:
     looked = _looked(
         now,
@@ -107,7 +128,7 @@ def _hand_back(now: datetime) -> Specimen:
 
 
 _EVENTS: Final[Mapping[str, Callable[[datetime], Specimen]]] = MappingProxyType(
-    {"job_dead": _death, "never_finishes": _hand_back}
+    {"job_dead": _death, "job_failed": _failure, "never_finishes": _hand_back}
 )
 
 
@@ -124,7 +145,7 @@ def _looked(
     job_id: UUID | None = None,
 ) -> Looked:
     return Looked(
-        alert_id=0,
+        alert_id=int(SPECIMEN),
         dedupe_key=key or kind,
         kind=kind,
         job_type=job_type,

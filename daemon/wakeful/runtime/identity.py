@@ -25,6 +25,7 @@ from wakeful.telemetry.events import POSITION_RAISED, SERVER_ACCEPTED, SERVER_RE
 from wakeful.telemetry.health import Health
 
 REASON: Final = "identity"
+NOT_ASKED: Final = "this server was not asked yet whether it is the one that this installation belongs to"
 REFUSED_LOOK_SECONDS: Final = 5.0
 _NEVER: Final = 86400.0
 
@@ -77,6 +78,7 @@ async def run_identity(
     )
     for one in (database, *others):
         watch_server(one, guard)
+    health.set(REASON, NOT_ASKED)
     while not stop.is_set():
         try:
             await check(guard)

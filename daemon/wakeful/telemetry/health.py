@@ -1,7 +1,7 @@
 """Whether this process is alive and ready, from what its parts have said: no call, no wait, no database.
 
 Invariant: alive means that the loops turn; an outage of the database never makes a process look dead, since a
-restart would not heal it (F88). Ready means that it serves: in phase `serve` and with no reason against.
+restart would not heal it (F88). Ready means that it serves: alive, in phase `serve`, and with no reason against.
 Serving this over HTTP is for `web.health`, entering phases for the supervisor.
 """
 
@@ -115,6 +115,9 @@ class Health:
             reasons = dict(self._reasons)
         if self._phase in PHASE_REASONS:
             reasons["phase"] = PHASE_REASONS[self._phase]
+        stalled = self.live()[1]
+        if stalled:
+            reasons["loops"] = "; ".join(f"{name} {text}" for name, text in stalled.items())
         return not reasons, reasons
 
     def live(self) -> tuple[bool, Mapping[str, str]]:
@@ -129,6 +132,15 @@ class Health:
                 if now - loop.turned_at > loop.bound
             }
         return not stalled, stalled
+
+    def loops(self) -> Mapping[str, Mapping[str, float]]:
+        """Give the watched loops by name: how long ago each turned, and within what bound it has to."""
+        with self._lock:
+            now = self._clock()
+            return {
+                name: {"seconds_ago": round(now - loop.turned_at, 3), "bound_seconds": loop.bound}
+                for name, loop in self._loops.items()
+            }
 
     def wants(self, event: Event) -> bool:
         """Whether `on_event` does anything with this event."""

@@ -16,7 +16,7 @@ from wakeful.web.keys import HEALTH, METRICS
 INDEX: Final = """Wakeful, a job daemon for PostgreSQL.
 
 /livez     200 while the loops of this process turn (also as /healthz)
-/readyz    200 while this instance claims jobs, else 503 with the reasons
+/readyz    200 while this instance claims jobs, else 503 with the reasons (?verbose: its loops)
 /metrics   for Prometheus
 """
 
@@ -46,6 +46,8 @@ async def readyz(request: web.Request) -> web.Response:
     body: dict[str, object] = {"ready": ready, "phase": health.phase, "reasons": dict(reasons)}
     if failing := health.failing_sinks():
         body["failing_sinks"] = dict(failing)
+    if "verbose" in request.query:
+        body |= {"lag_seconds": round(health.lag, 3), "loops": health.loops()}
     return web.json_response(body, status=200 if ready else 503)
 
 

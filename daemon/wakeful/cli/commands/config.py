@@ -8,6 +8,7 @@ from wakeful.cli import exits
 from wakeful.cli.options import Commands, add_command, add_group, load_configuration
 from wakeful.cli.terminal import say, show, table, to_json
 from wakeful.config import effective
+from wakeful.core.links import missing_for_links
 
 
 def register(commands: Commands) -> None:
@@ -35,4 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     headings = ("SETTING", "VALUE", "ORIGIN") if arguments.origin else ("SETTING", "VALUE")
     shown = [(row.path, row.value, str(row.origin))[: len(headings)] for row in rows]
     show("\n".join(table(headings, shown, width=None)))
+    missing = missing_for_links(configuration.settings)
+    if missing is not None:
+        say(f"messages of alerts have no buttons: {missing}")
     return exits.OK

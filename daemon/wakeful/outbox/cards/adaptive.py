@@ -56,7 +56,7 @@ def _card(message: Message, room: Room) -> _Element:
     }
     actions = [
         {"type": "Action.OpenUrl", "title": cut(link.label, _LABEL), "url": link.url}
-        for link in notice.links[: max(1, min(room.entries, 6))]
+        for link in (notice.links if room.entries else notice.links[:1])
     ]
     return card | ({"actions": actions} if actions else {})
 

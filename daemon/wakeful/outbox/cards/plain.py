@@ -14,6 +14,8 @@ from wakeful.outbox.cards.shortening import ROOMS, Room, cut, encoded
 # What receivers of Standard Webhooks are advised to take.
 LARGEST_BYTES: Final = 20_000
 _LONGEST_NUMBER: Final = 300
+_LARGEST_LINKS: Final = 6000
+_ROOM_OF_LINKS: Final = Room(text=1500, entries=8)
 _DEEPEST: Final = 6
 _MOST_ENTRIES: Final = 40
 
@@ -31,10 +33,20 @@ def plain_message(body: str) -> bytes:
         raise ValueError("the message is not an alert")
     shortened = whole
     for room in ROOMS:
-        shortened = encoded(_shorter(document, room, 0) | {"cut": True})
+        shortened = encoded(_with_links(_shorter(document, room, 0), document) | {"cut": True})
         if len(shortened) <= LARGEST_BYTES:
             break
     return shortened
+
+
+def _with_links(shortened: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """Put the links back: half of one leads nowhere."""
+    data, kept = document.get("data"), shortened.get("data")
+    if not isinstance(data, dict) or not isinstance(kept, dict) or "links" not in data:
+        return shortened
+    links = {"links": _shorter(data.get("links"), _ROOM_OF_LINKS, 2)}
+    fits = len(encoded(links)) <= _LARGEST_LINKS
+    return shortened | {"data": kept | links} if fits else shortened
 
 
 def _number(text: str) -> int | float | str:
