@@ -24,8 +24,9 @@ from wakeful.core.settings import PollSettings
 from wakeful.core.settling import LATE_SECONDS, Settling
 from wakeful.embedded import StopMode
 from wakeful.runtime.claimer import Claiming, run_claimer, take_turn
+from wakeful.runtime.finding import look_everywhere
 from wakeful.runtime.holdings import Holding
-from wakeful.runtime.settling import Bearings, sweep, tick
+from wakeful.runtime.settling import Bearings, keep_bearings, sweep, tick
 from wakeful.store.settling import look_at_transactions
 
 POLL = PollSettings(min=60.0, max=60.0)
@@ -68,6 +69,17 @@ class Site:
         """Look at the transactions."""
         for _ in range(times):
             await tick(self.bearings, self.claiming.database)
+
+    async def start(self) -> None:
+        """What a claimer does before its first look."""
+        self.bearings.ticked_at = 0.0
+        await keep_bearings(self.bearings, self.claiming.database)
+
+    async def look(self) -> None:
+        """Look at all lanes, and claim nothing."""
+        await look_everywhere(
+            self.claiming.finding, self.bearings, self.claiming.database, self.claiming.scope
+        )
 
     async def sweep(self) -> list[int]:
         """Look behind the cursors."""
@@ -193,6 +205,63 @@ async def begun(writer: Connection, how: str) -> Callable[[], Awaitable[object]]
         await writer.execute(f"commit prepared '{name}'")
 
     return commit
+
+
+@pytest.mark.parametrize("head", ["running", "dead"])
+async def test_a_daemon_that_starts_claims_from_behind_what_runs_or_is_dead_at_the_head(
+    db: ClonedDatabase, sql: Connection, head: str
+) -> None:
+    for _ in range(3):
+        await enqueue(sql)
+    reader = await db.connect()
+    async with reader.transaction(isolation="repeatable_read"), claimer_on(db) as other, site(db) as here:
+        await reader.fetchval("select count(*) from wakeful.ready")
+        claimed = await other.claim(limit=2)
+        if head == "dead":
+            assert len(await other.finish(*claimed)) == 2
+        await here.start()
+        await here.look()
+
+        assert await here.cursor() == await sql.fetchval("select max(pos) - 1 from wakeful.ready")
+        assert len(await here.turn()) == 1
+        assert await here.sweep() == []
+
+
+@pytest.mark.case("I7")
+async def test_what_is_not_settled_at_the_start_lies_behind_no_cursor_that_a_look_sets(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    writer = await db.connect()
+    async with site(db) as here:
+        transaction = writer.transaction()
+        await transaction.start()
+        await enqueue(writer)
+        await enqueue(sql)
+        await here.start()
+        await here.look()  # sees the second only
+
+        await transaction.commit()
+        assert len(await here.turn()) == 2
+
+
+@pytest.mark.case("I7")
+async def test_what_was_passed_over_before_a_look_set_the_cursor_is_swept_for_when_it_has_committed(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    writer = await db.connect()
+    async with site(db, late=0.0) as here:
+        transaction = writer.transaction()
+        await transaction.start()
+        await enqueue(writer)
+        await enqueue(sql)
+        await here.tick(2)
+        await here.look()
+        assert await here.cursor() > 0
+
+        await transaction.commit()
+        await here.tick()
+        assert len(await here.sweep()) == 1
+        assert len(await here.turn()) == 2
 
 
 async def test_many_jobs_of_one_late_transaction_are_claimed_from_behind_the_cursor(

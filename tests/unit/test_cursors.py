@@ -84,6 +84,34 @@ def test_a_job_that_a_look_finds_takes_the_cursor_back() -> None:
     assert cursors.after(2) == 0
 
 
+def test_a_lane_begins_before_the_first_job_that_a_look_saw_as_far_as_positions_are_settled() -> None:
+    cursors = Cursors()
+    cursors.begin(1, 50, 100)
+    cursors.begin(2, 150, 100)
+    cursors.begin(3, 50, 0)
+
+    assert [cursors.after(lane) for lane in (1, 2, 3)] == [49, 100, 0]
+    assert not cursors.wants_sweep  # the look has seen all that a sweep would
+
+
+def test_where_claims_have_been_a_look_moves_no_cursor_on() -> None:
+    cursors = Cursors()
+    cursors.claimed(1, 30, 100)
+    cursors.begin(1, 90, 100)
+
+    assert cursors.after(1) == 30
+
+
+def test_a_lane_that_only_a_look_has_seen_is_swept_when_a_transaction_that_was_passed_over_ends() -> None:
+    cursors = Cursors()
+    cursors.begin(1, 90, 100)
+    cursors.unsettle(60)
+
+    assert cursors.to_sweep(100) == [(1, 60)]
+    assert cursors.swept([(1, 60)], {1: 70}, 100) == [1]
+    assert cursors.after(1) == 69
+
+
 def test_known_lanes_come_in_the_order_of_their_ids() -> None:
     cursors = Cursors()
     for lane in (5, -3, 2):
@@ -107,6 +135,7 @@ def test_of_too_many_lanes_those_that_were_claimed_from_least_lately_are_forgott
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("claim"), st.integers(1, 100)),
+        st.tuples(st.just("begin"), st.integers(1, 100)),
         st.tuples(st.just("settle"), st.integers(1, 100)),
         st.tuples(st.just("sweep"), st.integers(0, 100)),
         st.tuples(st.just("unsettle"), st.integers(0, 100)),
@@ -120,6 +149,8 @@ def test_whatever_happens_a_cursor_is_never_above_what_is_settled(steps: list[tu
     for step, number in steps:
         if step == "claim":
             cursors.claimed(1, number, low_water)
+        elif step == "begin":
+            cursors.begin(1, number, low_water)
         elif step == "settle":
             low_water = max(low_water, number)
         elif step == "unsettle":

@@ -3,7 +3,8 @@
 Per lane a *cursor*, after which claims look, and a *floor*, up to which a sweep has found nothing unclaimed. Invariant:
 no job lies unclaimed at or below a floor, but from a transaction that was passed over; a cursor is never above the low
 water, so that what commits late lies behind it or is swept for. A claim steps over what others have locked: the sweep
-finds it, too. All of it is in memory only: without a cursor a claim begins at the head.
+finds it, too. All of it is in memory only: a lane without a cursor is looked at from its head, and begins behind what
+that look has passed.
 """
 
 from __future__ import annotations
@@ -54,6 +55,17 @@ class Cursors:
         mark.cursor = max(mark.cursor, min(last, low_water))
         mark.top = max(mark.top, last)
         self._moved.add(lane_id)
+
+    def begin(self, lane_id: int, first: int, low_water: int) -> None:
+        """A look from the head of a lane saw its first unowned job at `first`; `low_water` was settled before.
+
+        It locked nothing, so it has seen all that a sweep would have: a claim need not walk over the same rows again.
+        """
+        position = min(first - 1, low_water)
+        if position > 0 and lane_id not in self._marks:
+            mark = self._room()
+            mark.cursor = mark.floor = mark.top = position
+            self._marks[lane_id] = mark
 
     def found(self, lane_id: int, position: int) -> None:
         """A job that nobody owns was seen at this position: no cursor may be above it."""

@@ -184,7 +184,7 @@ async def look_everywhere(finding: Finding, bearings: Bearings, database: Databa
     finding.lanes.clear()
     finding.new.clear()
     finding.job_types.clear()
-    _believe(finding, bearings, lanes)
+    _believe(finding, bearings, lanes, low_water=bearings.settled_by(database))
 
 
 async def look_at_named(finding: Finding, bearings: Bearings, database: Database, scope: Scope) -> None:
@@ -206,16 +206,17 @@ async def look_at_named(finding: Finding, bearings: Bearings, database: Database
         raise
     if marked > 0:
         finding.marked_until = max(finding.marked_until, time.monotonic() + marked + MARK_MARGIN)
-    _believe(finding, bearings, lanes)
+    _believe(finding, bearings, lanes, low_water=bearings.settled_by(database))
 
 
-def _believe(finding: Finding, bearings: Bearings, lanes: Iterable[Lane]) -> None:
+def _believe(finding: Finding, bearings: Bearings, lanes: Iterable[Lane], *, low_water: int) -> None:
     for lane in lanes:
         if not lane.served:
             if len(finding.foreign) < MOST_FOREIGN:
                 finding.foreign.add(lane.lane_id)
             continue
         bearings.cursors.found(lane.lane_id, lane.pos)
+        bearings.cursors.begin(lane.lane_id, lane.pos, low_water)
         finding.lanes[lane.lane_id] = lane
         finding.new.append(lane)
         finding.job_types.add(lane.job_type)

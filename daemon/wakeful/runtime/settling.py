@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+import anyio
+
 from wakeful.core.cursors import Cursors
 from wakeful.core.settling import Settling
+from wakeful.errors import SchemaMismatch, StoreError
 from wakeful.store import settling as store
 from wakeful.store.database import Database
 
@@ -69,6 +73,10 @@ class Bearings:
             self.back.discard(lane_id)
             self.cost += seconds
 
+    def settled_by(self, database: Database) -> int:
+        """The low water, for what a look since the last tick has seen; 0 where that may be of another life."""
+        return 0 if self.check(database) else self.settling.low_water
+
     @property
     def restless_seconds(self) -> float | None:
         """How soon to come back although nobody asks: something is left to see; None: nothing is."""
@@ -82,13 +90,32 @@ async def keep_bearings(bearings: Bearings, database: Database) -> Sequence[int]
     bearings.check(database)
     now = time.monotonic()
     every = TICK_SECONDS if bearings.settling.low_water else FIRST_TICK_SECONDS
-    # At the start at once, so that as few claims as can be walk from the head.
     wanted = bearings.settling.is_new or bearings.restless_seconds is not None
     if wanted and now - bearings.ticked_at >= every:
-        await tick(bearings, database)
+        await _tick_until_settled(bearings, database)
     if now - bearings.swept_at >= _pause(bearings):
         return await sweep(bearings, database)
     return ()
+
+
+async def _tick_until_settled(bearings: Bearings, database: Database) -> None:
+    """Tick; at the start a second time, which says what the first has settled: so no claim walks from the head."""
+    if bearings.settling.is_new:
+        await _open_both(database)
+        await tick(bearings, database)
+    await tick(bearings, database)
+
+
+async def _open_both(database: Database) -> None:
+    """Claims and finishes take a connection each: one made later, with the first finish, would begin all anew."""
+    async with anyio.create_task_group() as group:
+        for _ in range(2):
+            group.start_soon(_use_one, database)
+
+
+async def _use_one(database: Database) -> None:
+    with suppress(StoreError, SchemaMismatch):  # the tick that follows meets it, too
+        await store.look_at_transactions(database)
 
 
 async def tick(bearings: Bearings, database: Database) -> None:
