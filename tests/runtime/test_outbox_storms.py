@@ -85,6 +85,13 @@ async def test_ten_thousand_deaths_of_three_kinds_are_a_handful_of_cards_and_the
     assert sum(end["data"]["occurrences"] for end in ends) == 2 * 10_000
     await counts_add_up(sql)
     assert await sql.fetchval("select count(*) from wakeful.dead") == 10_000
+    assert await sql.fetchval("select count(distinct sink) from wakeful.alert_delivery") == 2
+    by_kind = await sql.fetch("select occurrences from wakeful.alert order by dedupe_key")
+    assert [row[0] for row in by_kind] == [3330, 3335, 3335]
+    # In a minute, by the database's clock.
+    assert await sql.fetchval(
+        "select max(created_at) - min(created_at) < interval '1 min' from wakeful.alert_outbox"
+    )
 
 
 @pytest.mark.case("F73")

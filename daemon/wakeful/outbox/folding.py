@@ -21,6 +21,7 @@ from wakeful.telemetry.events import ALERT_FOLDED, ALERT_OPENED, ALERT_UNFOLDED
 BATCH: Final = 500
 LEFT_ALONE_SECONDS: Final = 600.0
 _MOST_LEFT_ALONE: Final = 1000
+_TIMED_OUT: Final = "[57014]"
 
 
 async def fold_events(database: Database, telemetry: Telemetry, *, first_wait: float = 0.0) -> int:
@@ -73,8 +74,11 @@ class Folding:
         for key in await outbox.find_unfolded_keys(self.database, limit=BATCH, leave_out=held):
             try:
                 done = await self._fold(held, only=(key,))
-            except StoreBusy:
+            except StoreBusy as error:
                 busy.append(key)
+                if str(error).endswith(_TIMED_OUT):  # each pass would wait as long for it again
+                    self._leave_alone(key)
+                    self.telemetry.emit(ALERT_UNFOLDED, dedupe_key=key, rows=0, error=error)
                 continue
             except StoreUnavailable:
                 raise
