@@ -241,7 +241,7 @@ async def test_a_cancellation_is_of_the_claim_that_it_names() -> None:
         assert o.attempts.cancel(former.holding, LeaseLost("another claim")) is former
         assert not current.control.cancelled
         o.attempts.end(former.holding)
-        assert o.attempts.running[current.holding.key] is current
+        assert o.attempts.running[current.holding] is current
         assert o.attempts.cancel(former.holding, LeaseLost("another claim")) is None
 
 

@@ -20,7 +20,7 @@ from wakeful.aio.wakeup import Wakeup
 from wakeful.core.outcome import Discarded, Done, ErrorEntry, Failed, HandedBack, Outcome, Snoozed
 from wakeful.runtime.conclusion import Conclusion, Landing
 from wakeful.runtime.crew import Crew
-from wakeful.runtime.finisher import CROWDED, Finisher
+from wakeful.runtime.finisher import CROWDED, ENOUGH_TOGETHER, GATHER_SECONDS, LARGE, Finisher
 from wakeful.runtime.flush import Flushing
 from wakeful.runtime.holdings import Holdings
 from wakeful.runtime.preparing import Executing
@@ -67,14 +67,14 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(claimer: Claimer, *, run: bool = True) -> AsyncIterator[Desk]:
+async def desk(claimer: Claimer, *, run: bool = True, gather: float = GATHER_SECONDS) -> AsyncIterator[Desk]:
     holdings = Holdings()
     flushing = Flushing(database=claimer.database, telemetry=claimer.database.telemetry, lost_limit=3)
 
     def on_death() -> None:
         made.deaths += 1
 
-    finisher = Finisher(flushing, holdings, on_death=on_death)
+    finisher = Finisher(flushing, holdings, on_death=on_death, gather=gather)
     made = Desk(finisher=finisher, claimer=claimer, holdings=holdings)
     over = anyio.Event()
     async with anyio.create_task_group() as group:
@@ -119,6 +119,32 @@ async def test_what_is_ready_together_is_written_together(db: ClonedDatabase, sq
         assert (alike["job_type"], alike["outcome"], alike["jobs"]) == ("COLLECT", "finished", 300)
         for times in (alike["wait_ms"], alike["run_ms"]):
             assert isinstance(times, list) and len(times) == 300
+
+
+async def test_after_a_large_flush_the_next_gathers_and_a_lone_result_never_waits(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await sql.execute(
+        """select wakeful.enqueue_many(jsonb_agg('{"job_type": "COLLECT"}'::jsonb), false)
+           from generate_series(1, $1::integer)""",
+        1 + LARGE + ENOUGH_TOGETHER,
+    )
+    async with claimer_on(db) as claimer, desk(claimer, gather=3600.0) as d:
+        claimed = await claimer.claim(limit=1000)
+        lone, large, first, rest = claimed[0], claimed[1 : 1 + LARGE], claimed[-10:], claimed[1 + LARGE : -10]
+        for batch in ([lone], large):
+            for one in batch:
+                d.submit(one, DONE)
+            await d.settled()
+        for one in first:
+            d.submit(one, DONE)
+        for _ in range(3):
+            await sql.execute("select")  # time enough for a flush to begin
+        for one in rest:
+            d.submit(one, DONE)
+        await d.settled()
+
+        assert [seen["jobs"] for seen in claimer.recorder.of(FLUSH_COMMITTED)] == [1, LARGE, ENOUGH_TOGETHER]
 
 
 async def test_ends_of_every_kind_and_of_many_lanes_go_in_one_transaction(

@@ -104,7 +104,7 @@ class Overseeing:
 class Attempts:
     """The running attempts by their claims. Used on the event loop only."""
 
-    running: dict[tuple[UUID, int], Attempt] = field(default_factory=dict)
+    running: dict[Holding, Attempt] = field(default_factory=dict)
     interrupting: bool = False
     _none_left: anyio.Event = field(default_factory=anyio.Event)
     _resting: list[tuple[Wakeup, Callable[[], None]]] = field(default_factory=list)
@@ -112,13 +112,13 @@ class Attempts:
 
     def begin(self, attempt: Attempt) -> None:
         """A handler is about to be called."""
-        self.running[attempt.holding.key] = attempt
+        self.running[attempt.holding] = attempt
         if self._resting and not self._stirred:
             self._stir()
 
     def end(self, holding: Holding) -> None:
         """The handler has ended, or never began: nothing is delivered to its task any more."""
-        self.running.pop(holding.key, None)
+        self.running.pop(holding, None)
         if not self.running:
             self._none_left.set()
 
@@ -164,7 +164,7 @@ class Attempts:
 
     def cancel(self, holding: Holding, reason: StopReason) -> Attempt | None:
         """Ask one attempt to stop; None where it does not run here, or was asked before."""
-        attempt = self.running.get(holding.key)
+        attempt = self.running.get(holding)
         if attempt is None or attempt.control.cancelled:
             return None
         ask(attempt, reason)

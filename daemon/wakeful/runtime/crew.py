@@ -73,10 +73,16 @@ class Crew:
 
     async def next(self) -> Holding | None:
         """Take the job that has waited longest, or wait for one; None once the crew is closed and nothing waits."""
-        while not self._inbox:
+        while (holding := self.take()) is None:
             if self.closed:
                 return None
             await self._rest()
+        return holding
+
+    def take(self) -> Holding | None:
+        """The same at once, where one waits: a coroutine of its own for each job would cost as much as the rest."""
+        if not self._inbox:
+            return None
         holding = self._inbox.popleft()
         self._busy += 1
         self.started += 1

@@ -6,10 +6,10 @@ event for each job cost more than to count it; the first is for logs and whoever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from wakeful.core.outcome import Done, Failed, HandedBack, Snoozed
-from wakeful.runtime.conclusion import Conclusion, Landing
+from wakeful.runtime.conclusion import DONE, Conclusion, Landing
 from wakeful.runtime.holdings import identity_of
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import (
@@ -28,27 +28,37 @@ from wakeful.telemetry.events import (
 
 def tell_ends(telemetry: Telemetry, settled: Sequence[tuple[Conclusion, Landing]]) -> None:
     """Tell how these attempts ended."""
-    alike: dict[tuple[str, str, str], tuple[list[float], list[float]]] = {}
+    alike: dict[tuple[str, str, Event], tuple[list[float], list[float]]] = {}
     for conclusion, landing in settled:
-        event = event_of(conclusion, landing)
+        event = JOB_FINISHED if landing is DONE else event_of(conclusion, landing)
         if event is None:
             continue
-        if telemetry.hears(event):
-            _tell(telemetry, event, conclusion, landing)
-        job = conclusion.holding.job
-        waits, runs = alike.setdefault((job.queue, job.job_type, event.name), ([], []))
-        waits.append(conclusion.holding.wait * 1000)
+        holding = conclusion.holding
+        job = holding.job
+        try:
+            waits, runs = alike[job.queue, job.job_type, event]
+        except KeyError:
+            waits, runs = alike[job.queue, job.job_type, event] = [], []
+        waits.append(holding.wait * 1000)
         runs.append(conclusion.run * 1000)
-    for (queue, job_type, name), (waits, runs) in alike.items():
+    for conclusion, landing in settled if _any_is_heard(telemetry, alike) else ():
+        event = event_of(conclusion, landing)
+        if event is not None and telemetry.hears(event):
+            _tell(telemetry, event, conclusion, landing)
+    for (queue, job_type, event), (waits, runs) in alike.items():
         telemetry.emit(
             ATTEMPTS_ENDED,
             queue=queue,
             job_type=job_type,
-            outcome=name.partition(".")[2],
+            outcome=event.name.partition(".")[2],
             jobs=len(waits),
             wait_ms=waits,
             run_ms=runs,
         )
+
+
+def _any_is_heard(telemetry: Telemetry, alike: Iterable[tuple[str, str, Event]]) -> bool:
+    return any(telemetry.hears(event) for _, _, event in alike)
 
 
 def event_of(conclusion: Conclusion, landing: Landing) -> Event | None:

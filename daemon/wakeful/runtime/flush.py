@@ -51,10 +51,10 @@ class Flushed:
 async def flush(flushing: Flushing, batch: Sequence[Conclusion]) -> Flushed:
     """Write a batch. Raises StoreUnavailable: nothing is known then, and the whole batch is to be tried again."""
     landings = await _write(flushing, batch)
+    if len(landings) == len(batch):
+        return Flushed(settled=[(one, landings[one.holding.key]) for one in batch], again=[])
     missing = [one for one in batch if one.holding.key not in landings]
     settled = [(one, landings[one.holding.key]) for one in batch if one.holding.key in landings]
-    if not missing:
-        return Flushed(settled=settled, again=[])
     judged = await _judge(flushing, missing)
     return Flushed(settled=settled + judged.settled, again=judged.again)
 
@@ -129,9 +129,12 @@ async def _write_group(
     """Write conclusions of one lane and one kind; gives those that came back."""
     lane_id = group[0].holding.lane_id
     if isinstance(group[0].outcome, Done):
-        finished = await store.finish(runner, lane_id, [one.as_finish() for one in group])
-        jobs = [one.holding.job for one in group]
-        return {(job.job_id, job.claim): DONE for job in jobs if (job.pos, job.claim) in finished}
+        finishes = [one.as_finish() for one in group]
+        finished = await store.finish(runner, lane_id, finishes)
+        if len(finished) == len(group):
+            return dict.fromkeys([one.holding.key for one in group], DONE)
+        holdings = [one.holding for one in group]
+        return {one.key: DONE for one in holdings if (one.pos, one.claim) in finished}
     settled = await store.settle(
         runner, lane_id, [one.as_settlement() for one in group], lost_limit=flushing.lost_limit
     )
@@ -161,7 +164,9 @@ def _tell_hits(telemetry: Telemetry, hits: Mapping[UUID, FollowUp]) -> None:
 def _grouped(batch: Sequence[Conclusion]) -> list[list[Conclusion]]:
     groups: dict[tuple[int, bool], list[Conclusion]] = defaultdict(list)
     for conclusion in batch:
-        groups[conclusion.holding.lane_id, isinstance(conclusion.outcome, Done)].append(conclusion)
+        groups[conclusion.holding.job.lane_id, isinstance(conclusion.outcome, Done)].append(conclusion)
+    if len(groups) == 1:
+        return [*groups.values()]
     # Lanes in order, so that two instances with the same lanes can't deadlock on what hangs on their rows.
     return [groups[key] for key in sorted(groups)]
 

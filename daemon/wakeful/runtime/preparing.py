@@ -99,7 +99,9 @@ def prepare(executing: Executing, holding: Holding) -> Prepared | Outcome:
         # A handler that takes no payload may look at `job.payload`, which is decoded then.
         raw = decoded_payload(job) if handler.takes_payload else None
         payload = handler.bind(raw) if handler.takes_payload else None
-        redactor = _redactor_for(executing, handler, job, raw)
+        redactor = executing.telemetry.redactor
+        if handler.declaration.secret_paths:
+            redactor = _redactor_for(handler, job, raw, redactor)
     except UnknownJobType as error:
         entry = ErrorEntry(type="UnknownJobType", message=clean(error, MESSAGE_BYTES))
         return Failed(error=entry, delay=backoff_of(executing, None, job.attempts))
@@ -110,22 +112,19 @@ def prepare(executing: Executing, holding: Holding) -> Prepared | Outcome:
         return Failed(error=describe_exception(error), delay=0.0, retry=False)
     control = AttemptControl(deadline_of(executing, holding))
     lines, steps = LineBuffer(redactor), handler.declaration.steps
-    # Not a partial, which takes three times as long to make.
-    make: Callable[[], Progress] = lambda: progress_of(executing, holding, control, steps, redactor=redactor)  # noqa: E731
+    make = _Making((executing, holding, control, steps, redactor))
     port = ProgressPort(make, executing.threads.bridge, control)
     resources = executing.resources.of(handler)
     context = JobContext(job, raw, port, resources=resources, log=job_logger(job, lines))
-    return Prepared(handler, payload, context, port, control, lines)
+    return tuple.__new__(Prepared, (handler, payload, context, port, control, lines))
 
 
 def _redactor_for(
-    executing: Executing, handler: Handler, job: Job, raw: Mapping[str, object] | None
+    handler: Handler, job: Job, raw: Mapping[str, object] | None, redactor: Redactor
 ) -> Redactor:
-    """What hides the secrets of the process and those of this payload, where its type names any (R12)."""
-    paths, redactor = handler.declaration.secret_paths, executing.telemetry.redactor
-    if not paths:
-        return redactor
-    return redactor.also(values_at(decoded_payload(job) if raw is None else raw, paths))
+    """What hides the secrets of the process and those of this payload, of which its type names some (R12)."""
+    payload = decoded_payload(job) if raw is None else raw
+    return redactor.also(values_at(payload, handler.declaration.secret_paths))
 
 
 def progress_of(
@@ -168,6 +167,22 @@ def backoff_of(executing: Executing, handler: Handler | None, attempts: int) -> 
 def deadline_of(executing: Executing, holding: Holding) -> float:
     """How long the attempt may run, in seconds."""
     return holding.job.deadline if executing.deadline is None else executing.deadline
+
+
+class _Making:
+    """Makes the progress of a claim when it is first asked for.
+
+    Neither a partial nor a lambda, which take longer to make, and with a lambda all that the names in it are used for.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: tuple[Executing, Holding, AttemptControl, Sequence[str], Redactor]) -> None:
+        self._parts = parts
+
+    def __call__(self) -> Progress:
+        executing, holding, control, steps, redactor = self._parts
+        return progress_of(executing, holding, control, steps, redactor=redactor)
 
 
 @dataclass(frozen=True, slots=True)

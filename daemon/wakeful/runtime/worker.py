@@ -70,21 +70,23 @@ class Workers:
             self._over.set()
 
     async def _run_jobs(self) -> bool:
-        """Run a job, and others in a row while the task is as it was; True: the worker's place is free."""
+        """Run jobs while the task is as it was, in rows between which the loop turns; True: its place is free."""
         task = asyncio.current_task()
         assert task is not None
         variables, traces = copy_context(), traces_in(task)
-        for _ in range(max(1, JOBS_A_TURN // self.crew.concurrency)):
-            holding = await self._next()
-            if holding is None:
-                self._over.set()
-                return False
-            if await execute(self.executing, holding, task):
-                return False
-            self.crew.done()
-            if traces_in(task) != traces or not are_variables(variables):
-                break
-        return True
+        crew, row = self.crew, range(max(1, JOBS_A_TURN // self.crew.concurrency))
+        while True:
+            for _ in row:
+                holding = None if self.finisher.crowded else crew.take()
+                if holding is None and (holding := await self._next()) is None:
+                    self._over.set()
+                    return False
+                if await execute(self.executing, holding, task):
+                    return False
+                crew.done()
+                if traces_in(task) != traces or not are_variables(variables):
+                    return True
+            await asyncio.sleep(0)
 
     async def _next(self) -> Holding | None:
         # In an outage there comes no room, and a stop waits for none.

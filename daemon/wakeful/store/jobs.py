@@ -292,9 +292,9 @@ def _claimed(row: Record, lane: Lane, token: int) -> Claimed:
     # fmt: off
     (pos, job_id, subject, payload_text, attempts, max_attempts, run_no, lost, snoozed, deadline, tags, meta_text,
      epoch, wait) = row
-    job = Job(
+    job = tuple.__new__(Job, (  # as its own constructor does, by a call more for each job
         lane.lane_id, pos, token, job_id, lane.job_type, lane.queue, lane.priority, subject, payload_text,
         attempts, max_attempts, run_no, lost, deadline, tuple(tags) if tags else (), meta_text or "{}",
-    )
+    ))
     # fmt: on
-    return Claimed(job, wait, snoozed or 0.0, epoch)
+    return tuple.__new__(Claimed, (job, wait, snoozed or 0.0, epoch))
