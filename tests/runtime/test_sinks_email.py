@@ -51,7 +51,7 @@ async def test_a_letter_says_all_that_people_need_as_text_and_as_a_page() -> Non
             assert said in part, said
         assert PAYLOAD_VALUE not in part
     assert "<b>" in text.get_content() and "<b>" not in page.get_content()
-    assert mail["Subject"] == "[production] COLLECT died <b>"
+    assert mail["Subject"] == "[production] job_dead:COLLECT:place 9"
     assert mail["Auto-Submitted"] == "auto-generated"
 
 
@@ -69,7 +69,7 @@ async def test_the_letters_about_one_alert_are_one_thread_and_each_try_has_the_s
     assert first["Message-ID"] == again["Message-ID"] == f"<{opened.delivery_id}@example.com>"
     assert first["Message-ID"] != end["Message-ID"]
     assert first["References"] == end["References"] == end["In-Reply-To"] != another["References"]
-    assert first["Subject"] == end["Subject"]
+    assert end["Subject"] == f"Re: {first['Subject']}"
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,14 @@ async def test_no_text_of_an_alert_becomes_a_header(ending: str) -> None:
 
 
 def test_a_long_subject_in_any_script_survives_its_encoding() -> None:
-    mail = letter(body(title="한" * 500), UUID(int=1), sender="a@b.example", recipients=["c@d.example"])
+    mail = letter(
+        body(dedupe_key="job_dead:" + "한" * 500),
+        UUID(int=1),
+        sender="a@b.example",
+        recipients=["c@d.example"],
+    )
 
-    assert mail["Subject"].startswith("[production] 한한")
+    assert mail["Subject"].startswith("[production] job_dead:한한")
     assert all(len(one) <= 998 for one in mail.as_bytes().splitlines())
 
 

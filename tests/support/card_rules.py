@@ -7,7 +7,9 @@ webhooks, Slack's reference of Block Kit, Discord's limits of embeds, PagerDuty'
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +30,7 @@ CHOICES = {
     "spacing": {"Default", "None", "Small", "Medium", "Large", "ExtraLarge", "Padding"},
     "color": {"Default", "Dark", "Light", "Accent", "Good", "Warning", "Attention"},
 }
+TEXTS = ("text", "title", "url", "fallbackText")
 CARD = {"type", "$schema", "version", "body", "actions", "fallbackText", "msteams", "speak", "lang"}
 
 
@@ -65,10 +68,9 @@ def _element_problems(element: dict[str, Any], allowed: set[str]) -> Iterator[st
     must, may = ADAPTIVE[kind]
     if not must <= set(element) - {"type"} <= must | may:
         yield f"{kind} has {sorted(element)}"
-    for name, choices in CHOICES.items():
-        if name in element and element[name] not in choices:
-            yield f"{kind}.{name} is {element[name]}"
-    if kind == "Action.OpenUrl" and urlsplit(element["url"]).scheme not in ("http", "https"):
+    yield from (f"{kind}.{name} is {element[name]}" for name in CHOICES if not _is_choice(element, name))
+    yield from (f"{kind}.{name} is no text" for name in TEXTS if not isinstance(element.get(name, ""), str))
+    if kind == "Action.OpenUrl" and (not is_web(element["url"]) or not element["title"]):
         yield "a button that leads nowhere"
     if kind == "TextRun" and not element["text"]:
         yield "an empty run"
@@ -78,11 +80,18 @@ def _element_problems(element: dict[str, Any], allowed: set[str]) -> Iterator[st
         yield from _element_problems(inner, {"TextRun"})
 
 
+def _is_choice(element: dict[str, Any], name: str) -> bool:
+    return name not in element or element[name] in CHOICES[name]
+
+
 def slack_problems(body: bytes) -> list[str]:
     """Blocks and their texts."""
     message = json.loads(body)
     blocks = message["blocks"]
     found = [] if 1 <= len(blocks) <= 50 else [f"{len(blocks)} blocks"]
+    found += (
+        ["a mention in the text of a notification"] if re.search(r"<[!@#]", message.get("text", "")) else []
+    )
     if not message.get("text"):
         found.append("no text for a notification")
     return found + [problem for block in blocks for problem in _block_problems(block)]
@@ -93,21 +102,41 @@ def _block_problems(block: dict[str, Any]) -> Iterator[str]:
         case "header":
             yield from _text_problems(block["text"], 150, kinds={"plain_text"})
         case "context":
-            if not 1 <= len(block["elements"]) <= 10:
-                yield "a context has 1 to 10 elements"
+            yield from _list_problems(block["elements"], 10)
             for element in block["elements"]:
                 yield from _text_problems(element, 3000)
         case "section":
-            if ("text" in block) == ("fields" in block):
-                yield "a section has either a text or fields here"
-            if "text" in block:
-                yield from _text_problems(block["text"], 3000)
-            if not 1 <= len(block.get("fields", [0])) <= 10:
-                yield "a section has 1 to 10 fields"
-            for field in block.get("fields", []):
-                yield from _text_problems(field, 2000)
+            yield from _section_problems(block)
+        case "actions":
+            yield from _list_problems(block["elements"], 25)
+            for button in block["elements"]:
+                yield from _button_problems(button)
         case kind:
             yield f"a block of type {kind}"
+
+
+def _list_problems(elements: list[Any], most: int) -> Iterator[str]:
+    if not 1 <= len(elements) <= most:
+        yield f"{len(elements)} elements where 1 to {most} fit"
+
+
+def _section_problems(block: dict[str, Any]) -> Iterator[str]:
+    if ("text" in block) == ("fields" in block):
+        yield "a section has either a text or fields here"
+    if "text" in block:
+        yield from _text_problems(block["text"], 3000)
+    else:
+        yield from _list_problems(block["fields"], 10)
+    for field in block.get("fields", []):
+        yield from _text_problems(field, 2000)
+
+
+def _button_problems(button: dict[str, Any]) -> Iterator[str]:
+    if button["type"] != "button" or not is_web(button.get("url", "")) or len(button["url"]) > 3000:
+        yield "an element that is no button with a link"
+    if len(button.get("action_id", "")) > 255 or button.get("style", "primary") not in ("primary", "danger"):
+        yield "a button with an odd id or style"
+    yield from _text_problems(button["text"], 75, kinds={"plain_text"})
 
 
 def _text_problems(text: dict[str, Any], most: int, kinds: set[str] | None = None) -> Iterator[str]:
@@ -115,6 +144,9 @@ def _text_problems(text: dict[str, Any], most: int, kinds: set[str] | None = Non
         yield f"a text of type {text['type']}"
     if not 1 <= units(text["text"]) <= most:
         yield f"a text of {units(text['text'])} characters where {most} fit"
+    marked = re.findall(r"<([^>]*)>", text["text"]) if text["type"] == "mrkdwn" else []
+    if not all(re.fullmatch(r"https?://[^|]{1,2900}\|.+", one) for one in marked):
+        yield f"markup that is not ours: {marked}"
     other = "verbatim" if text["type"] == "plain_text" else "emoji"
     if other in text:
         yield "a property of the other type of text"
@@ -125,17 +157,24 @@ def discord_problems(body: bytes) -> list[str]:
     message = json.loads(body)
     found = [] if message["allowed_mentions"] == {"parse": []} else ["somebody could be mentioned"]
     (embed,) = message["embeds"]
-    limits = {"title": 256, "description": 4096}
-    found += [f"{name} is too long" for name, most in limits.items() if units(embed.get(name, "")) > most]
+    if not set(embed) <= {"title", "description", "color", "fields", "author", "footer", "timestamp", "url"}:
+        found.append(f"an embed has {sorted(embed)}")
+    texts = {
+        "title": embed["title"],
+        "description": embed["description"],
+        "author": embed.get("author", {}).get("name", ""),
+        "footer": embed.get("footer", {}).get("text", ""),
+    }
+    limits = {"title": 256, "description": 4096, "author": 256, "footer": 2048}
+    found += [f"the {name} is too long" for name, text in texts.items() if units(text) > limits[name]]
+    found += ["no title"] if not embed["title"].strip() else []
     found += ["more than 25 fields"] if len(embed["fields"]) > 25 else []
+    found += ["a colour that is none"] if not 0 <= embed["color"] <= 0xFFFFFF else []
     for field in embed["fields"]:
-        if not 1 <= units(field["name"]) <= 256 or not 1 <= units(field["value"]) <= 1024:
+        if not 1 <= units(field["name"].strip()) <= 256 or not 1 <= units(field["value"].strip()) <= 1024:
             found.append(f"field {field['name']} has {units(field['value'])} characters")
-    if units(embed["footer"]["text"]) > 2048:
-        found.append("the footer is too long")
-    texts = [embed["title"], embed["description"], embed["footer"]["text"]]
-    texts += [field[part] for field in embed["fields"] for part in ("name", "value")]
-    return found + (["more than 6000 characters"] if sum(map(units, texts)) > 6000 else [])
+    all_texts = [*texts.values(), *(field[part] for field in embed["fields"] for part in ("name", "value"))]
+    return found + (["more than 6000 characters"] if sum(map(units, all_texts)) > 6000 else [])
 
 
 def pagerduty_problems(body: bytes) -> list[str]:
@@ -152,7 +191,16 @@ def pagerduty_problems(body: bytes) -> list[str]:
             found.append("a payload needs a summary of at most 1024 characters, and a source")
         if payload["severity"] not in ("critical", "error", "warning", "info"):
             found.append(f"the severity is {payload['severity']}")
+        if "timestamp" in payload and datetime.fromisoformat(payload["timestamp"]).tzinfo is None:
+            found.append("a time without its zone")
+        if not all(is_web(link["href"]) and link["text"] for link in event.get("links", [])):
+            found.append("a link that leads nowhere")
     return found
+
+
+def is_web(url: str) -> bool:
+    """Whether it is an address of http or https with a host."""
+    return urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
 
 
 def units(text: str) -> int:

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from support.card_rules import discord_problems, pagerduty_problems, slack_problems, teams_problems
 from support.messages import ENGLISH, KOREAN, PAYLOAD_VALUE, body, digest
+from wakeful.outbox.cards import telling
 from wakeful.outbox.cards.adaptive import adaptive_message
 from wakeful.outbox.cards.blocks import slack_message
+from wakeful.outbox.cards.document import read
 from wakeful.outbox.cards.embeds import discord_message
 from wakeful.outbox.cards.incidents import pagerduty_event
-from wakeful.outbox.cards.shortening import MARK
+from wakeful.outbox.cards.shortening import MARK, Room
 
 Render = Callable[[str], bytes]
 Problems = Callable[[bytes], list[str]]
@@ -25,7 +27,7 @@ def event(text: str) -> bytes:
     return pagerduty_event(text, "R0UT1NGKEY")
 
 
-VENDORS = {
+VENDORS: dict[str, tuple[Render, Problems]] = {
     "teams": (adaptive_message, teams_problems),
     "slack": (slack_message, slack_problems),
     "discord": (discord_message, discord_problems),
@@ -183,7 +185,7 @@ def test_slack_reads_no_markup_and_mentions_nobody() -> None:
 
 
 def test_a_cut_is_never_inside_an_escape() -> None:
-    for length in range(2985, 3005):
+    for length in range(190, 210):
         for block in json.loads(slack_message(body(error="&" * length + "x")))["blocks"]:
             text = block.get("text", {})
             if text.get("type") == "mrkdwn" and text["text"].startswith("```"):
@@ -227,3 +229,46 @@ def test_an_incident_is_opened_and_resolved_by_one_key_and_each_alert_has_its_ow
     assert actions == ["trigger", "trigger", "resolve", "acknowledge"]
     assert len({one["dedup_key"] for one in (opened, updated, resolved, acknowledged)}) == 1
     assert len({one["dedup_key"] for one in (opened, other, elsewhere)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("2026-12-01T06:12:00+00:00", "06:12:00 UTC"),
+        ("2026-12-01T15:11:00+09:00", "06:11:00 UTC (for 1 min)"),
+        ("2026-12-01T04:13:00+00:00", "04:13:00 UTC (for 119 min)"),
+        ("2026-12-01T03:12:00+00:00", "03:12:00 UTC (for 3 h)"),
+        ("2026-11-21T06:00:00+00:00", "06:00:00 UTC (for 10 d)"),
+        ("2026-12-02T00:00:00+00:00", "00:00:00 UTC"),
+        ("9999-12-31T23:59:59+00:00", "23:59:59 UTC"),
+        ("yesterday", "yesterday"),
+        ("2026-12-01", "00:00:00 UTC"),
+    ],
+)
+def test_since_when_is_also_told_as_for_how_long(first: str, said: str) -> None:
+    (since,) = [
+        fact.value
+        for fact in telling.times(read(body(first_seen=first)), Room(text=300, entries=1))
+        if fact.label == "Since"
+    ]
+
+    assert since.endswith(said)
+
+
+def test_an_error_that_the_title_has_in_full_is_not_said_twice() -> None:
+    said = adaptive_message(body(title=f"COLLECT died: {ENGLISH}", error=ENGLISH, samples=[])).decode()
+    other = adaptive_message(body(title="COLLECT died", error=ENGLISH, samples=[])).decode()
+
+    assert said.count(ENGLISH) == 2  # with what is read where cards are not shown
+    assert other.count(ENGLISH) == 1
+
+
+@vendors
+def test_a_summary_with_long_titles_cuts_no_count(render: Render, problems: Problems) -> None:
+    rendered = render(digest(number=40, title="한국어 제목 " * 100))
+
+    assert problems(rendered) == []
+    said = markdown_free(rendered).replace("\\", "")
+    listed = said.count("\N{LARGE YELLOW CIRCLE}")
+    assert f"and {40 - listed + 12} more alerts" in said
+    assert said.count(" times)") == listed - 2  # of which one happened once, and one not at all

@@ -6,16 +6,16 @@ What a card may have is checked in `test_sink_cards.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from wakeful.outbox.cards import telling
 from wakeful.outbox.cards.document import Message, read
 from wakeful.outbox.cards.shortening import Room, cut, fitting
+from wakeful.outbox.cards.telling import Fact
 
 # Teams takes 28 KB, counts in UTF-16 and has refused from about 14 KB of text on.
 LARGEST_BYTES: Final = 14_000
-_TITLE: Final = 300
 _LABEL: Final = 40
 _STYLES: Final[Mapping[str, str]] = {
     "info": "accent",
@@ -27,10 +27,10 @@ _STYLES: Final[Mapping[str, str]] = {
 _Element = dict[str, Any]
 
 
-def adaptive_message(body: str) -> bytes:
-    """Give the bytes to post for a stored message. Raises ValueError where it is none."""
+def adaptive_message(body: str, most: int = LARGEST_BYTES) -> bytes:
+    """Give the bytes to post for a stored message, `most` in UTF-16. Raises ValueError where it is none."""
     message = read(body)
-    return fitting(lambda room: _envelope(message, room), most=LARGEST_BYTES)
+    return fitting(lambda room: _envelope(message, room), most=most)
 
 
 def _envelope(message: Message, room: Room) -> _Element:
@@ -44,8 +44,14 @@ def _envelope(message: Message, room: Room) -> _Element:
 
 def _card(message: Message, room: Room) -> _Element:
     notice = message.notice
-    title = cut(notice.title, min(room.text, _TITLE))
-    body = [_head(message, title), *_facts(message, room), *_error(message, room), *_lines(message, room)]
+    title = cut(notice.title, min(room.text, telling.TITLE_SHOWN))
+    body = [
+        _head(message, title),
+        *_facts(telling.times(message, room)),
+        *_error(message, room),
+        *_facts(telling.facts(message, room)),
+        *_lines(message, room),
+    ]
     card: _Element = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -74,16 +80,14 @@ def _head(message: Message, title: str) -> _Element:
     }
 
 
-def _facts(message: Message, room: Room) -> list[_Element]:
+def _facts(facts: Iterable[Fact]) -> list[_Element]:
     return [
-        _text(_run(f"{fact.label}: ", isSubtle=True), _run(fact.value), spacing="Small")
-        for fact in telling.facts(message, room)
-        if fact.label != "Environment"
+        _text(_run(f"{fact.label}: ", isSubtle=True), _run(fact.value), spacing="Small") for fact in facts
     ]
 
 
 def _error(message: Message, room: Room) -> list[_Element]:
-    error = cut(message.notice.error, room.text)
+    error = telling.error(message, min(room.text, telling.ERROR_SHOWN))
     if not error:
         return []
     items = [_text(_run(error, fontType="Monospace"))]

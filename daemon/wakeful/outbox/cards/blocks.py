@@ -6,11 +6,14 @@ What a message may have is checked in `test_sink_cards.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from wakeful.outbox.cards import telling
 from wakeful.outbox.cards.document import Link, Message, read
 from wakeful.outbox.cards.shortening import Room, cut, fitting, utf16_units
+from wakeful.outbox.cards.telling import Fact
 
 LARGEST_BYTES: Final = 30_000
 _HEADER: Final = 150
@@ -22,10 +25,10 @@ _LABEL: Final = 75
 _Block = dict[str, Any]
 
 
-def slack_message(body: str) -> bytes:
+def slack_message(body: str, most: int = LARGEST_BYTES) -> bytes:
     """Give the bytes to post for a stored message. Raises ValueError where it is none."""
     message = read(body)
-    return fitting(lambda room: _message(message, room), most=LARGEST_BYTES)
+    return fitting(lambda room: _message(message, replace(room, lines=_SECTION)), most=most)
 
 
 def escaped(text: str) -> str:
@@ -39,32 +42,35 @@ def _message(message: Message, room: Room) -> _Block:
     blocks = [
         {"type": "header", "text": _plain(title, _HEADER)},
         {"type": "context", "elements": [_plain(telling.state(message), _FALLBACK)]},
-        *_facts(message, room),
+        *_facts(telling.times(message, room)),
         *_error(message, room),
-        *_lines((*telling.samples(message, room), *telling.others(message, room))),
+        *_facts(telling.facts(message, room)),
+        *_lines(telling.samples(message, room, size=utf16_units)),
+        *_lines(telling.others(message, room, size=utf16_units)),
         *_lines([telling.note(message)]),
         *_links(message.notice.links),
     ]
     fallback = f"{telling.state(message)}: {message.notice.title}"
     return {
         "text": escaped(cut(fallback, _FALLBACK, size=_escaped_size)),
+        "mrkdwn": False,
         "unfurl_links": False,
         "unfurl_media": False,
         "blocks": blocks,
     }
 
 
-def _facts(message: Message, room: Room) -> list[_Block]:
-    fields = [_plain(f"{fact.label}\n{fact.value}", 2000) for fact in telling.facts(message, room)]
+def _facts(facts: Iterable[Fact]) -> list[_Block]:
+    fields = [_plain(f"{fact.label}\n{fact.value}", 2000) for fact in facts]
     return [{"type": "section", "fields": fields[:_FIELDS]}] if fields else []
 
 
 def _error(message: Message, room: Room) -> list[_Block]:
-    error = cut(message.notice.error, min(room.text, _SECTION - 6), size=_escaped_size)
+    error = telling.error(message, min(room.text, telling.ERROR_SHOWN), size=_escaped_size)
     return [_markup(f"```{escaped(error)}```")] if error else []
 
 
-def _lines(lines: tuple[str, ...] | list[str]) -> list[_Block]:
+def _lines(lines: Sequence[str]) -> list[_Block]:
     text = "\n".join(line for line in lines if line)
     return [{"type": "section", "text": _plain(text, _SECTION)}] if text else []
 

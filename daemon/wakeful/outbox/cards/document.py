@@ -1,19 +1,23 @@
 """The stored message, read for people: every field checked, every text cleaned, what is unknown left out.
 
 Invariant: whatever stands in the document, reading gives values that can be shown: one line a text, without control
-characters, marks that turn the direction of what follows, or lone surrogates, and none longer than `LONGEST_TEXT`.
+characters, marks that turn the direction of what follows, or lone surrogates, none longer than `LONGEST_TEXT`, and
+empty where nobody would see anything.
 Values of a payload stand in `details`, which is not read here. Only a document that is no message is a ValueError.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from urllib.parse import urlsplit
 
 from wakeful.core import jsontext
+from wakeful.outbox.cards.shortening import cut
 
 LONGEST_TEXT: Final = 4000
 LONGEST_URL: Final = 1000
@@ -21,8 +25,13 @@ MOST_SAMPLES: Final = 20
 MOST_LINKS: Final = 6
 SEVERITIES: Final = ("info", "warning", "error", "critical")
 
+MOST_MARKS: Final = 8  # on one letter; more would be written over the lines above and below
+
 _UNSHOWN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-_TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+# What turns the direction of the rest, and what nobody sees but that keeps a search from finding a word.
+_TURNING: Final = re.compile("[\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_BLANK_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Mn", "Me", "Zs", "Zl", "Zp"})
+_BLANK_LETTERS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _UNLINKED: Final = re.compile(r"[\s<>|\"\\^`{}\x00-\x20\x7f-\x9f]")
 
@@ -102,7 +111,31 @@ def line(value: object) -> str:
         return ""
     text = str(value)[: 2 * LONGEST_TEXT]
     shown = _SURROGATE.sub("\ufffd", _TURNING.sub("", _UNSHOWN.sub(" ", text))).strip()
-    return shown[:LONGEST_TEXT]
+    if shown.isascii():
+        return cut(shown, LONGEST_TEXT)
+    return cut(_with_few_marks(shown), LONGEST_TEXT) if any(map(_is_seen, shown)) else ""
+
+
+def is_time(text: str) -> bool:
+    """Whether a text is a time of ISO 8601 with its zone, as vendors take it."""
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _is_seen(character: str) -> bool:
+    return unicodedata.category(character) not in _BLANK_CATEGORIES and character not in _BLANK_LETTERS
+
+
+def _with_few_marks(text: str) -> str:
+    kept: list[str] = []
+    marks = 0
+    for character in text:
+        marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+        if marks <= MOST_MARKS:
+            kept.append(character)
+    return "".join(kept)
 
 
 def _notice(data: Mapping[str, object], *, deep: bool) -> Notice:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import replace
 from typing import Any, Final
 
 from wakeful.outbox.cards import telling
-from wakeful.outbox.cards.document import Message, read
+from wakeful.outbox.cards.document import Message, is_time, read
 from wakeful.outbox.cards.shortening import Room, cut, encoded, utf16_units
+from wakeful.outbox.cards.telling import Fact
 
-# Of one message, all texts together; the rooms below stay under it.
-MOST_CHARACTERS: Final = 6000
+# Of one message all texts together may have 6,000 characters; with this room they stay under it.
+WHOLE: Final = Room(text=telling.ERROR_SHOWN, entries=20, lines=1200)
 _TITLE: Final = 256
 _VALUE: Final = 1024
-_DESCRIPTION: Final = 2500
 _LABEL: Final = 80
+_NARROW: Final = 24  # of what stands beside others, three in a row
 _COLOURS: Final[Mapping[str, int]] = {
     "info": 0x3B82F6,
     "warning": 0xEAB308,
@@ -24,14 +25,13 @@ _COLOURS: Final[Mapping[str, int]] = {
     "critical": 0x991B1B,
 }
 _RESOLVED_COLOUR: Final = 0x16A34A
-_ROOM: Final = Room(text=1500, entries=8)
 _MARKUP: Final = re.compile(r"([\\*_~|`>#\[\]()<:@-])")
 
 
-def discord_message(body: str) -> bytes:
+def discord_message(body: str, room: Room = WHOLE) -> bytes:
     """Give the bytes to post for a stored message. Raises ValueError where it is none."""
     message = read(body)
-    return encoded({"allowed_mentions": {"parse": []}, "embeds": [_embed(message)]})
+    return encoded({"allowed_mentions": {"parse": []}, "embeds": [_embed(message, room)]})
 
 
 def escaped(text: str) -> str:
@@ -39,46 +39,46 @@ def escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", text)
 
 
-def _embed(message: Message) -> dict[str, Any]:
-    title = cut(f"{telling.sign(message)} {message.notice.title}", _TITLE, size=_escaped_size)
+def cut_escaped(text: str, most: int) -> str:
+    """Give a text as Discord shows it, and as much of it as is at most so many characters then."""
+    return escaped(cut(text, most, size=_escaped_size))
+
+
+def _embed(message: Message, room: Room) -> dict[str, Any]:
+    title = cut(message.notice.title, telling.TITLE_SHOWN)
     colour = _RESOLVED_COLOUR if telling.is_resolved(message) else _COLOURS[message.notice.severity]
     embed: dict[str, Any] = {
-        "title": escaped(title),
+        "author": {"name": cut(telling.state(message), _TITLE, size=utf16_units)},
+        "title": cut_escaped(f"{telling.sign(message)} {title}", _TITLE),
         "color": colour,
-        "description": _description(message),
-        "fields": [*_facts(message), *_links(message)],
-        "footer": {"text": cut(telling.state(message), _TITLE, size=utf16_units)},
+        "description": _description(message, room),
+        "fields": [*map(_fact, telling.facts(message, room)), *_links(message)],
     }
-    return embed | ({"timestamp": message.timestamp} if _is_time(message.timestamp) else {})
+    return embed | ({"timestamp": message.timestamp} if is_time(message.timestamp) else {})
 
 
-def _description(message: Message) -> str:
-    error = cut(message.notice.error, _ROOM.text, size=utf16_units)
+def _description(message: Message, room: Room) -> str:
+    times = "\n".join(f"**{fact.label}:** {escaped(fact.value)}" for fact in telling.times(message, room))
+    error = telling.error(message, room.text, size=utf16_units)
     code = "```\n" + error.replace("`", "\N{MODIFIER LETTER GRAVE ACCENT}") + "\n```" if error else ""
-    lines = (*telling.samples(message, _ROOM), *telling.others(message, _ROOM), telling.note(message))
-    text = code
-    for line in lines:
-        shown = escaped(cut(line, _VALUE, size=_escaped_size))
-        if line and utf16_units(text) + utf16_units(shown) < _DESCRIPTION:
-            text += f"\n{shown}"
-    return text.strip("\n")
+    jobs = telling.samples(message, room, size=_escaped_size)
+    left = replace(room, lines=2 * room.lines - utf16_units(code) - sum(map(_escaped_size, jobs)) - len(jobs))
+    lines = (*jobs, *telling.others(message, left, size=_escaped_size), telling.note(message))
+    return "\n".join(part for part in (times, code, *map(escaped, lines)) if part)
 
 
-def _facts(message: Message) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": fact.label,
-            "value": escaped(cut(fact.value, _LABEL * 2, size=_escaped_size)),
-            "inline": len(fact.value) < _LABEL // 2,
-        }
-        for fact in telling.facts(message, _ROOM)
-    ]
+def _fact(fact: Fact) -> dict[str, Any]:
+    return {
+        "name": fact.label,
+        "value": cut_escaped(fact.value, _LABEL * 2),
+        "inline": len(fact.value) <= _NARROW,
+    }
 
 
 def _links(message: Message) -> list[dict[str, Any]]:
     shown = ""
     for link in message.notice.links:
-        label = escaped(cut(link.label, _LABEL, size=_escaped_size))
+        label = cut_escaped(link.label, _LABEL)
         address = link.url.replace("(", "%28").replace(")", "%29")
         more = f"{shown} · [{label}]({address})" if shown else f"[{label}]({address})"
         shown = more if utf16_units(more) <= _VALUE else shown
@@ -87,10 +87,3 @@ def _links(message: Message) -> list[dict[str, Any]]:
 
 def _escaped_size(text: str) -> int:
     return utf16_units(escaped(text))
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False

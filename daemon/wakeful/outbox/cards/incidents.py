@@ -7,19 +7,20 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from wakeful.outbox.cards import telling
-from wakeful.outbox.cards.document import LONGEST_TEXT, Message, read
+from wakeful.outbox.cards.document import Message, is_time, read
 from wakeful.outbox.cards.shortening import Room, cut, fitting
 
 LARGEST_BYTES: Final = 200_000  # it takes 512 KB; nobody reads that much
-_SUMMARY: Final = 1024
+_SUMMARY: Final = 300  # of the 1,024 that it takes; it is read aloud, and shown by a lock screen
 _SOURCE: Final = 255
+_ERROR: Final = 1000
 _ACTIONS: Final[Mapping[str, str]] = {"alert.resolved": "resolve", "alert.acknowledged": "acknowledge"}
 
 
-def pagerduty_event(body: str, routing_key: str) -> bytes:
+def pagerduty_event(body: str, routing_key: str, most: int = LARGEST_BYTES) -> bytes:
     """Give the bytes to post for a stored message. Raises ValueError where it is none."""
     message = read(body)
-    return fitting(lambda room: _event(message, room, routing_key), most=LARGEST_BYTES)
+    return fitting(lambda room: _event(message, room, routing_key), most=most)
 
 
 def dedup_key(message: Message) -> str:
@@ -39,21 +40,23 @@ def _event(message: Message, room: Room, routing_key: str) -> dict[str, Any]:
     if action != "trigger":
         return event
     notice = message.notice
-    links = [{"href": link.url, "text": link.label} for link in notice.links]
+    links = [{"href": link.url, "text": cut(link.label, _SOURCE)} for link in notice.links]
     return event | {"client": "Wakeful", "payload": _payload(message, room), "links": links}
 
 
 def _payload(message: Message, room: Room) -> dict[str, Any]:
     notice = message.notice
-    details: dict[str, Any] = {fact.label: fact.value for fact in telling.facts(message, room)}
     told = {
-        "Last error": cut(notice.error, min(room.text, LONGEST_TEXT)),
+        **{fact.label: fact.value for fact in telling.times(message, room)},
+        "Last error": cut(notice.error, min(room.text, _ERROR)),
+        **{fact.label: fact.value for fact in telling.facts(message, room)},
+        "Environment": cut(notice.environment, _SOURCE),
         "Jobs": list(telling.samples(message, room)),
         "Alerts": list(telling.others(message, room)),
         "Note": telling.note(message),
     }
     known = {
-        "timestamp": message.timestamp,
+        "timestamp": message.timestamp if is_time(message.timestamp) else "",
         "component": cut(notice.job_type, _SOURCE),
         "group": cut(notice.group, _SOURCE),
         "class": cut(notice.kind, _SOURCE),
@@ -62,5 +65,5 @@ def _payload(message: Message, room: Room) -> dict[str, Any]:
         "summary": cut(notice.title, _SUMMARY),
         "source": cut(f"wakeful {notice.environment}".strip(), _SOURCE),
         "severity": notice.severity,
-        "custom_details": details | {name: value for name, value in told.items() if value},
+        "custom_details": {name: value for name, value in told.items() if value},
     } | {name: value for name, value in known.items() if value}

@@ -20,10 +20,10 @@ _DEEPEST: Final = 6
 _MOST_ENTRIES: Final = 40
 
 
-def plain_message(body: str) -> bytes:
-    """Give the bytes to post for a stored message: its own, unless they are too many."""
+def plain_message(body: str, most: int = LARGEST_BYTES) -> bytes:
+    """Give the bytes to post for a stored message: its own, unless they are more than `most`."""
     whole = body.encode("utf-8", errors="replace")
-    if len(whole) <= LARGEST_BYTES:
+    if len(whole) <= most:
         return whole
     try:
         document = json.loads(body, parse_float=_number, parse_int=_number, parse_constant=str)
@@ -34,7 +34,7 @@ def plain_message(body: str) -> bytes:
     shortened = whole
     for room in ROOMS:
         shortened = encoded(_with_links(_shorter(document, room, 0), document) | {"cut": True})
-        if len(shortened) <= LARGEST_BYTES:
+        if len(shortened) <= most:
             break
     return shortened
 

@@ -15,14 +15,17 @@ from typing import Final
 MARK: Final = " …[cut]"
 
 _JOINER: Final = "\u200d"
+_MARKS: Final = frozenset({"Mn", "Mc", "Me"})
+_VIRAMA: Final = 9  # the combining class of what makes one of two letters in scripts of India
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """How much a message may say: characters of a text, and entries of a list."""
+    """How much a message may say: characters of a text, entries of a list, and characters of all its lines together."""
 
     text: int
     entries: int
+    lines: int = 100_000
 
 
 ROOMS: Final = tuple(
@@ -84,16 +87,44 @@ def fitting(build: Callable[[Room], Mapping[str, object]], *, most: int) -> byte
 
 def _seam(text: str, at: int) -> int:
     """Give the nearest place at or before `at` where what people see as one character is not cut in two."""
-    while 0 < at < len(text) and (_joins(text[at]) or text[at - 1] == _JOINER):
+    while 0 < at < len(text) and _is_inside(text, at):
         at -= 1
     return at
 
 
-def _joins(character: str) -> bool:
+def _is_inside(text: str, at: int) -> bool:
+    before, after = text[at - 1], text[at]
     return (
-        character == _JOINER
-        or "\ufe00" <= character <= "\ufe0f"
-        or "\U0001f3fb" <= character <= "\U0001f3ff"
-        or unicodedata.combining(character) != 0
-        or "\u1160" <= character <= "\u11ff"  # vowels and finals of Korean that is written in parts
+        _continues(after)
+        or before == _JOINER
+        or unicodedata.combining(before) == _VIRAMA
+        or (_is_lead(before) and (_is_lead(after) or "\uac00" <= after <= "\ud7a3"))
+        or (_is_half_of_flag(after) and _halves_before(text, at) % 2 == 1)
     )
+
+
+def _continues(character: str) -> bool:
+    """Whether it belongs to the character before it: accents, vowels, what changes an emoji, ends of Hangul."""
+    return (
+        unicodedata.category(character) in _MARKS
+        or character in (_JOINER, "\u200c", "\u0e33", "\u0eb3")
+        or "\U0001f3fb" <= character <= "\U0001f3ff"
+        or "\U000e0020" <= character <= "\U000e007f"
+        or "\u1160" <= character <= "\u11ff"
+        or "\ud7b0" <= character <= "\ud7fb"
+    )
+
+
+def _is_lead(character: str) -> bool:
+    return "\u1100" <= character <= "\u115f" or "\ua960" <= character <= "\ua97c"
+
+
+def _is_half_of_flag(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _halves_before(text: str, at: int) -> int:
+    start = at
+    while start > 0 and _is_half_of_flag(text[start - 1]):
+        start -= 1
+    return at - start

@@ -1,17 +1,20 @@
 """Alerts by Apprise, for the many services that have no sink of their own: an extra, in a process of its own.
 
 Success is what Apprise calls one: it tells no status, no Retry-After and no reason, so every failure is tried again.
-It sleeps and blocks as it likes, so it runs apart, and is killed when its time is over. Its URLs go there by a pipe:
-neither a command line nor an environment holds them.
+It sleeps and blocks as it likes, so it runs apart, and is killed with its children when its time is over; it ends by
+itself soon after where the daemon is not there any more. Its URLs go there by a pipe: neither a command line nor an
+environment holds them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,9 +27,8 @@ from wakeful.config import current_url
 from wakeful.core.secrets import hidden_values
 from wakeful.core.settings import SinkSettings
 from wakeful.errors import ConfigError
-from wakeful.outbox.cards import telling
 from wakeful.outbox.cards.document import Message, read
-from wakeful.outbox.cards.letters import plain_text, subject
+from wakeful.outbox.cards.letters import headline, plain_text
 from wakeful.outbox.sinks import apprise_process
 from wakeful.outbox.sinks.protocol import Answer, Failed, Sent
 from wakeful.store.outbox import Delivery
@@ -78,14 +80,18 @@ class AppriseSink:
             message = read(delivery.body)
         except ValueError as error:
             return Failed(reason=f"no text can be made of it: {error}", permanent=True)
-        return await self._told(_told(urls, message))
+        return await self._told(_told(urls, message, self.timeout))
 
     async def _told(self, text: bytes) -> Answer:
         # Isolated from where it stands, so that it finds the package and not this file of the same name.
         command = [sys.executable, "-P", str(self.program)]
         environment = {name: value for name, value in os.environ.items() if name in _INHERITED}
         process = await anyio.open_process(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
         )
         try:
             code = await _ended(process, text)
@@ -105,15 +111,16 @@ async def _ended(process: Process, text: bytes) -> int:
 
 
 async def _killed(process: Process) -> None:
+    """Kill it with all that its plugins have started, also where it has ended by itself."""
     with anyio.CancelScope(shield=True):
-        if process.returncode is None:
-            process.kill()
+        with suppress(ProcessLookupError, PermissionError):  # nobody of its group is left
+            os.killpg(process.pid, signal.SIGKILL)
         await process.aclose()
 
 
-def _told(urls: list[str], message: Message) -> bytes:
-    title = f"{telling.sign(message)} {subject(message)}"
-    return json.dumps({"urls": urls, "title": title, "body": plain_text(message)}).encode()
+def _told(urls: list[str], message: Message, seconds: float) -> bytes:
+    told = {"urls": urls, "title": headline(message), "body": plain_text(message), "seconds": seconds}
+    return json.dumps(told).encode()
 
 
 def _meaning(code: int) -> str:

@@ -6,18 +6,23 @@ Invariant: it imports nothing of the daemon, and its exit codes are all that it 
 from __future__ import annotations
 
 import json
+import math
+import signal
 import sys
 from importlib import import_module
 from typing import Final
 
 SOME_FAILED: Final = 10
 NOT_UNDERSTOOD: Final = 11
+GRACE_SECONDS: Final = 5
 
 
 def main() -> int:
     """Send it to all URLs; 0 where each of them worked."""
-    apprise = import_module("apprise")
     message = json.load(sys.stdin)
+    # Ends it whatever it hangs in: nobody else does, if the daemon that started it was killed meanwhile.
+    signal.alarm(math.ceil(message["seconds"]) + GRACE_SECONDS)
+    apprise = import_module("apprise")
     told = apprise.Apprise()
     understood = [bool(told.add(url)) for url in message["urls"]]
     if not all(understood):

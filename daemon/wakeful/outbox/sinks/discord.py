@@ -10,6 +10,7 @@ import json
 from typing import Final
 
 from wakeful.outbox.cards.embeds import discord_message
+from wakeful.outbox.cards.shortening import Room
 from wakeful.outbox.sinks.exchange import Reply, Request
 from wakeful.outbox.sinks.posting import JSON_TYPE, Dialect
 from wakeful.outbox.sinks.protocol import Answer, Sent
@@ -18,10 +19,20 @@ from wakeful.store.outbox import Delivery
 
 PACE: Final = 2.1
 UNKNOWN_WEBHOOK: Final = 10015
+INVALID_FORM: Final = 50035  # a text or a list of it is too long
+SMALLER: Final = Room(text=200, entries=5, lines=500)
 
 
 def _request(delivery: Delivery, _key: str) -> Request:
     return Request(body=discord_message(delivery.body), headers=JSON_TYPE)
+
+
+def _smaller(delivery: Delivery, _key: str) -> Request:
+    return Request(body=discord_message(delivery.body, SMALLER), headers=JSON_TYPE)
+
+
+def _is_too_large(reply: Reply) -> bool:
+    return reply.status == 413 or (reply.status == 400 and _code(reply) == INVALID_FORM)
 
 
 def _judge(reply: Reply) -> Answer:
@@ -45,4 +56,11 @@ def _code(reply: Reply) -> object:
     return document.get("code") if isinstance(document, dict) else None
 
 
-DISCORD: Final = Dialect(request=_request, judge=_judge, pace=PACE, reads=frozenset({200}))
+DISCORD: Final = Dialect(
+    request=_request,
+    judge=_judge,
+    smaller=_smaller,
+    too_large=_is_too_large,
+    pace=PACE,
+    reads=frozenset({200}),
+)

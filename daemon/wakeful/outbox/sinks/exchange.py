@@ -8,6 +8,7 @@ its caller's to set.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +24,14 @@ from wakeful.outbox.sinks.guard import PublicResolver, refuse_inside
 LARGEST_ANSWER: Final = 4096
 BODY_SECONDS: Final = 5.0
 
+# By the codes of OpenSSL.
+_CERTIFICATES: Final[Mapping[int, str]] = {
+    9: "it is not valid yet, by the clock of this machine",
+    10: "it has expired",
+    18: "it is signed by itself",
+    62: "it is that of another host",
+    64: "it is that of another address",
+}
 _NEVER_WRITTEN_SO: Final = frozenset(chr(code) for code in range(0x21)) | {"\x7f"}
 
 
@@ -91,9 +100,20 @@ async def _exchanged(
 
 def cause(error: Exception) -> str:
     """Name what went wrong without the error's own text, which may hold the URL."""
+    certificate = _certificate_error(error)
+    if certificate is not None:
+        why = _CERTIFICATES.get(certificate.verify_code, "nobody who is trusted here has signed it")
+        return f"its certificate is not accepted: {why}"
     if isinstance(error, OSError) and error.strerror:
         return f"{type(error).__name__}: {error.strerror}"
     return type(error).__name__
+
+
+def _certificate_error(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    found: BaseException | None = getattr(error, "certificate_error", error)
+    while found is not None and not isinstance(found, ssl.SSLCertVerificationError):
+        found = found.__cause__
+    return found
 
 
 @asynccontextmanager

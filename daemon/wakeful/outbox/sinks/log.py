@@ -6,14 +6,16 @@ The line is the event `alert.told`; the log of the process decides how it looks,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from wakeful.core import jsontext
+from wakeful.outbox.cards.document import read
+from wakeful.outbox.cards.shortening import cut
 from wakeful.outbox.sinks.protocol import Answer, Failed, Sent
 from wakeful.store.outbox import Delivery
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import ALERT_TOLD
 
-_SHOWN = ("alert_id", "kind", "severity", "title", "subject", "job_type", "job_id", "occurrences")
+_LINE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +29,27 @@ class LogSink:
 
     async def send(self, delivery: Delivery) -> Answer:
         """Emit the line."""
-        message = jsontext.loads(delivery.body)
-        data = message.get("data") if isinstance(message, dict) else None
-        if not isinstance(message, dict) or not isinstance(data, dict):
-            return Failed(reason="the message is not an alert", permanent=True)
-        shown = {field: data.get(field) for field in _SHOWN}
+        try:
+            message = read(delivery.body)
+        except ValueError as error:
+            return Failed(reason=f"no line can be made of it: {error}", permanent=True)
+        notice = message.notice
         self.telemetry.emit(
             ALERT_TOLD,
             sink=self.name,
             delivery_id=str(delivery.delivery_id),
-            message=message.get("type"),
-            **shown,
+            message=message.type,
+            alert_id=delivery.alert_id,
+            kind=cut(notice.kind, _LINE),
+            severity=notice.severity,
+            title=cut(notice.title, _LINE),
+            subject=cut(notice.subject, _LINE) or None,
+            job_type=cut(notice.job_type, _LINE) or None,
+            job_id=cut(notice.job_id, _LINE) or None,
+            occurrences=notice.occurrences,
+            first_seen=notice.first_seen or None,
+            error=cut(notice.error, _LINE) or None,
+            attempts=notice.attempts or None,
+            environment=cut(notice.environment, _LINE) or None,
         )
         return Sent("logged")

@@ -17,10 +17,15 @@ from wakeful.store.outbox import Delivery
 
 ADDRESS: Final = "https://events.pagerduty.com/v2/enqueue"
 PACE: Final = 0.6  # 120 a minute and key
+SMALLER_BYTES: Final = 5000
 
 
 def _request(delivery: Delivery, key: str) -> Request:
     return Request(body=pagerduty_event(delivery.body, key), headers=JSON_TYPE)
+
+
+def _smaller(delivery: Delivery, key: str) -> Request:
+    return Request(body=pagerduty_event(delivery.body, key, SMALLER_BYTES), headers=JSON_TYPE)
 
 
 def _judge(reply: Reply) -> Answer:
@@ -29,4 +34,4 @@ def _judge(reply: Reply) -> Answer:
     return refused(reply, never=NEVER_ACCEPTED_BY_VENDORS)
 
 
-PAGERDUTY: Final = Dialect(request=_request, judge=_judge, pace=PACE, address=ADDRESS)
+PAGERDUTY: Final = Dialect(request=_request, judge=_judge, smaller=_smaller, pace=PACE, address=ADDRESS)

@@ -16,6 +16,7 @@ from wakeful.outbox.sinks.verdicts import NEVER_ACCEPTED_BY_VENDORS, misundersto
 from wakeful.store.outbox import Delivery
 
 PACE: Final = 1.1
+SMALLER_BYTES: Final = 5000
 
 _GONE: Final = frozenset(
     {"invalid_token", "no_active_hooks", "no_service", "no_service_id", "no_team", "team_disabled"}
@@ -32,9 +33,19 @@ _KNOWN: Final = _GONE | {
     *("too_many_attachments", "user_not_found"),
 }
 
+_TOO_LARGE: Final = frozenset({"invalid_blocks", "msg_blocks_too_long", "msg_too_long"})
+
 
 def _request(delivery: Delivery, _key: str) -> Request:
     return Request(body=slack_message(delivery.body), headers=JSON_TYPE)
+
+
+def _smaller(delivery: Delivery, _key: str) -> Request:
+    return Request(body=slack_message(delivery.body, SMALLER_BYTES), headers=JSON_TYPE)
+
+
+def _is_too_large(reply: Reply) -> bool:
+    return reply.status == 413 or (reply.status == 400 and reply.text.strip() in _TOO_LARGE)
 
 
 def _judge(reply: Reply) -> Answer:
@@ -45,4 +56,11 @@ def _judge(reply: Reply) -> Answer:
     return refused(reply, never=NEVER_ACCEPTED_BY_VENDORS, gone=word in _GONE, because=said)
 
 
-SLACK: Final = Dialect(request=_request, judge=_judge, pace=PACE, reads=frozenset({200}))
+SLACK: Final = Dialect(
+    request=_request,
+    judge=_judge,
+    smaller=_smaller,
+    too_large=_is_too_large,
+    pace=PACE,
+    reads=frozenset({200}),
+)

@@ -25,6 +25,7 @@ from wakeful.outbox.sinks.verdicts import (
 from wakeful.store.outbox import Delivery
 
 PACE: Final = 0.5  # more than four a second are refused
+SMALLER_BYTES: Final = 7000
 
 _HIDDEN_STATUS: Final = re.compile(r"returned HTTP error (\d{3})\b")
 _SWITCHED_OFF: Final = re.compile(
@@ -34,6 +35,15 @@ _SWITCHED_OFF: Final = re.compile(
 
 def _request(delivery: Delivery, _key: str) -> Request:
     return Request(body=adaptive_message(delivery.body), headers=JSON_TYPE)
+
+
+def _smaller(delivery: Delivery, _key: str) -> Request:
+    return Request(body=adaptive_message(delivery.body, SMALLER_BYTES), headers=JSON_TYPE)
+
+
+def _is_too_large(reply: Reply) -> bool:
+    hidden = _HIDDEN_STATUS.search(reply.text) if reply.status == 200 else None
+    return 413 in (reply.status, hidden and int(hidden[1]))
 
 
 def _judge(reply: Reply) -> Answer:
@@ -57,4 +67,11 @@ def _of_connector(reply: Reply) -> Answer:
     return misunderstood(reply, "its body is none that Teams gives")
 
 
-TEAMS: Final = Dialect(request=_request, judge=_judge, pace=PACE, reads=frozenset({200}))
+TEAMS: Final = Dialect(
+    request=_request,
+    judge=_judge,
+    smaller=_smaller,
+    too_large=_is_too_large,
+    pace=PACE,
+    reads=frozenset({200}),
+)

@@ -18,10 +18,19 @@ from wakeful.outbox.sinks.verdicts import named, refused
 from wakeful.store.outbox import Delivery
 
 ID_HEADER: Final = "webhook-id"
+SMALLER_BYTES: Final = 4000
 
 
 def _request(delivery: Delivery, key: str) -> Request:
-    body, message_id = plain_message(delivery.body), str(delivery.delivery_id)
+    return _signed(plain_message(delivery.body), delivery, key)
+
+
+def _smaller(delivery: Delivery, key: str) -> Request:
+    return _signed(plain_message(delivery.body, SMALLER_BYTES), delivery, key)
+
+
+def _signed(body: bytes, delivery: Delivery, key: str) -> Request:
+    message_id = str(delivery.delivery_id)
     headers = {ID_HEADER: message_id, **JSON_TYPE}
     if key:
         signed = signed_headers(secrets_in(key), message_id=message_id, seconds=int(time.time()), body=body)
@@ -33,4 +42,4 @@ def _judge(reply: Reply) -> Answer:
     return Sent(named(reply.status)) if 200 <= reply.status < 300 else refused(reply)
 
 
-WEBHOOK: Final = Dialect(request=_request, judge=_judge)
+WEBHOOK: Final = Dialect(request=_request, judge=_judge, smaller=_smaller)
