@@ -17,6 +17,7 @@ import anyio
 from wakeful.aio.alarm import Alarm
 from wakeful.aio.wakeup import Wakeup
 from wakeful.core.declaration import lease_of
+from wakeful.core.links import linked
 from wakeful.core.outcome import HandedBack
 from wakeful.core.pace import Pace
 from wakeful.core.settings import Settings
@@ -100,7 +101,7 @@ class Parts:
     def policy(self) -> Policy:
         """What decides who hears of an alert, and when."""
         settings = self.settings
-        return Policy(alerts=settings.alerts, routes=settings.routes, rules=settings.rules)
+        return Policy(alerts=linked(settings), routes=settings.routes, rules=settings.rules)
 
 
 def compose(

@@ -17,10 +17,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from wakeful.core.alert_settings import AlertSettings
 from wakeful.core.decoding import ENVIRONMENT_PREFIX, Given, Origin, decode, known_paths, variable_of
 from wakeful.core.decoding import Path as SettingPath
 from wakeful.core.dsn import dsn_problem
 from wakeful.core.effective import Row, effective
+from wakeful.core.links import Signing, keys_in
 from wakeful.core.secrets import hidden_values, secrets_of
 from wakeful.core.settings import DatabaseSettings, HeartbeatSettings, Settings, SinkSettings
 from wakeful.errors import ConfigError
@@ -33,6 +35,7 @@ __all__ = (
     "current_heartbeat",
     "current_key",
     "current_listen_dsn",
+    "current_signing",
     "current_url",
     "effective",
     "hidden_in",
@@ -83,7 +86,7 @@ def load(
     )
     decoded = decode(_merged(layers, problems))
     problems += decoded.problems
-    problems += _unreadable(decoded.settings)
+    problems += _unreadable(decoded.settings) or _unusable(decoded.settings)
     if problems:
         raise ConfigError(tuple(problems))
     return Configuration(settings=decoded.settings, origins=decoded.origins, path=chosen)
@@ -116,6 +119,15 @@ def current_key(name: str, sink: SinkSettings) -> str:
 def current_heartbeat(heartbeat: HeartbeatSettings) -> str:
     """Give the URL of the heartbeat, as `current_url` does. Raises ConfigError."""
     return _secret("heartbeat.url", heartbeat.url, heartbeat.url_file)
+
+
+def current_signing(alerts: AlertSettings) -> Signing:
+    """Give what signs and judges links; without keys where none is set. Raises ConfigError, as `current_url` does."""
+    text = _secret("alerts.link_key", alerts.link_key, alerts.link_key_file)
+    try:
+        return Signing(keys=keys_in(text), installation=alerts.environment or "")
+    except ValueError as error:
+        raise ConfigError((f"alerts.link_key: {error}",)) from None
 
 
 def hidden_in(settings: Settings) -> frozenset[str]:
@@ -264,3 +276,12 @@ def _unreadable(settings: Settings) -> list[str]:
             except ConfigError as error:
                 problems += error.problems
     return problems
+
+
+def _unusable(settings: Settings) -> list[str]:
+    """Look now at keys that could not sign, since the first message would be too late to say so."""
+    try:
+        current_signing(settings.alerts)
+    except ConfigError as error:
+        return list(error.problems)
+    return []

@@ -434,4 +434,4 @@ def _other_value(dotted: str, folder: Path) -> str:
         return str(default + 1)
     if isinstance(default, float):
         return f"{default * (0.9 if dotted in ('poll.min', 'lease.beat') else 1.1)}s"
-    return choices.get(str(default), "other")
+    return choices.get(str(default), "other" * 8)  # long enough for a key

@@ -98,3 +98,5 @@ def _alerts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         yield ("alerts.public_url",), 'must be an address that begins with "https://" or "http://"'
+    elif parts.query or parts.fragment or "@" in parts.netloc:
+        yield ("alerts.public_url",), "has no user, no query and no fragment: paths are added at its end"
