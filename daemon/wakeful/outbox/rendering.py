@@ -14,7 +14,7 @@ from typing import Final, assert_never
 from wakeful.core.secrets import HIDDEN
 from wakeful.core.settings import SinkKind, SinkSettings
 from wakeful.outbox.cards.document import read
-from wakeful.outbox.cards.letters import letter, plain_text
+from wakeful.outbox.cards.letters import headline, letter, plain_text
 from wakeful.outbox.sinks.discord import DISCORD
 from wakeful.outbox.sinks.log import LogSink
 from wakeful.outbox.sinks.pagerduty import PAGERDUTY
@@ -50,7 +50,8 @@ async def rendered(delivery: Delivery, sink: SinkSettings, *, name: str) -> str:
             sender, recipients = sink.sender or _SENDER, sink.recipients or _RECIPIENTS
             return _letter(letter(delivery.body, delivery.delivery_id, sender=sender, recipients=recipients))
         case "apprise":
-            return plain_text(read(delivery.body))
+            message = read(delivery.body)
+            return f"{headline(message)}\n\n{plain_text(message)}"
         case _:
             assert_never(kind)
 
