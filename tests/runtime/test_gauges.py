@@ -127,6 +127,9 @@ async def test_one_instance_reads_for_all_and_another_when_it_dies_or_drains(
             return reading
 
         assert await readers() == [0]
+        await sql.execute("update wakeful.instance set blocked_for = 60 where name = 'a'")
+        assert await readers() == [1], "one whose loop stands still answers no scrape"
+        await sql.execute("update wakeful.instance set blocked_for = 1 where name = 'a'")
         await silence(sql, owners[0], 60.0)
         assert await readers() == [0, 1], "whoever is late knows no better, and the next goes on"
         await sql.execute("update wakeful.instance set state = 'draining' where name in ('a', 'b')")

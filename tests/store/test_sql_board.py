@@ -109,13 +109,13 @@ async def test_the_figures_are_those_of_the_database(
     await fill(db, sql)
     await sql.execute("update wakeful.ready set run_after = now() - interval '1 hour' where owner is null")
     chosen = await options(observer)
-    found = {}
-    for panel in panels(BOARD):
-        if panel["type"] == "stat":
-            rows = await observer.fetch(with_variables(panel["targets"][0]["rawSql"], **chosen))
-            found[panel["title"]] = rows[0][0]
+
+    found = await figures(observer, chosen)
+    await sql.execute("delete from wakeful.ready where owner is null")
+    later = await figures(observer, chosen)
 
     assert 3600 <= found.pop("Oldest due job") < 3700
+    assert (later["Oldest due job"], later["Due now"]) == (0, 0), "what is due in an hour does not wait"
     assert found == {
         "Died in 24 hours": 1,
         "Running now": 1,
@@ -123,3 +123,13 @@ async def test_the_figures_are_those_of_the_database(
         "Instances alive": 1,
         "Open alerts": 1,
     }
+
+
+async def figures(observer: Connection, chosen: dict[str, list[str]]) -> dict[str, float]:
+    """What the top row says, by title."""
+    found = {}
+    for panel in panels(BOARD):
+        if panel["type"] == "stat":
+            rows = await observer.fetch(with_variables(panel["targets"][0]["rawSql"], **chosen))
+            found[panel["title"]] = rows[0][0]
+    return found
