@@ -11,7 +11,7 @@ from support.working import claimer_on
 from wakeful.runtime.claimer import claim_round
 from wakeful.runtime.marks import FULL_SECONDS, Marks, cool_while_full, mark
 from wakeful.store import jobs
-from wakeful.telemetry.events import CLAIM_FAILED
+from wakeful.telemetry.events import CLAIM_FAILED, JOB_STRANDED
 
 
 async def test_a_row_that_is_refused_stops_no_claim_of_another_lane(
@@ -32,22 +32,50 @@ async def test_a_row_that_is_refused_stops_no_claim_of_another_lane(
         assert claiming.holdings.doubts() == []
 
 
+async def test_a_row_that_is_refused_again_and_again_is_told_once_and_again_after_it_was_taken(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await enqueue(sql, "COLLECT")
+    refuse = "alter table wakeful.ready add constraint {} check (owner is null) not valid"
+    async with claimer_on(db) as claimer:
+        claiming = claiming_of(claimer, concurrency=10)
+
+        async def told() -> int:
+            for _ in range(3):
+                await claim_round(claiming)
+            return len(claimer.recorder.of(CLAIM_FAILED))
+
+        await sql.execute(refuse.format("refused"))
+        assert await told() == 1
+        await sql.execute("alter table wakeful.ready drop constraint refused")
+        await sql.execute(refuse.format("for_another_reason"))
+        assert await told() == 2
+        await sql.execute("alter table wakeful.ready drop constraint for_another_reason")
+        assert await claim_round(claiming) == 1
+        await enqueue(sql, "COLLECT")
+        await sql.execute(refuse.format("for_another_reason"))
+        assert await told() == 3
+
+
 async def test_a_doubtful_claim_that_is_refused_its_return_stops_no_claim(
     db: ClonedDatabase, sql: Connection
 ) -> None:
     refused = (await enqueue(sql, "COLLECT")).job_id
+    others = [(await enqueue(sql, "COLLECT")).job_id for _ in range(4)]
     await sql.execute("update wakeful.ready set owner = 1, claim = 4711, attempts = 1")
     await sql.execute(
         f"alter table wakeful.ready add constraint refused check (job_id <> '{refused}') not valid"
     )
-    lane_id = await sql.fetchval("select lane_id from wakeful.ready")
+    lane_id = await sql.fetchval("select min(lane_id) from wakeful.ready")
     await enqueue(sql, "COLLECT")
     async with claimer_on(db) as claimer:
         claiming = claiming_of(claimer, concurrency=10)
         claiming.holdings.doubt(lane_id, 4711, first=0, until=time.monotonic() + 120)
-        assert await claim_round(claiming) == 1
+        assert await claim_round(claiming) == 1 + len(others)
 
         assert len(claimer.recorder.of(CLAIM_FAILED)) == 1
+        (stranded,) = claimer.recorder.of(JOB_STRANDED)
+        assert stranded["row"] == str(refused)
         assert claiming.holdings.knows(refused, 4711)
 
 

@@ -22,10 +22,12 @@ from wakeful.core.settings import PollSettings
 from wakeful.core.turns import Turns
 from wakeful.errors import DataRefused, StoreBusy, StoreUnavailable
 from wakeful.runtime.crew import Crew
+from wakeful.runtime.doubts import release_doubts
 from wakeful.runtime.finding import Finding, look_at_named, look_everywhere
 from wakeful.runtime.holdings import Holding, Holdings
 from wakeful.runtime.lease import Lease, Owner, new_token
 from wakeful.runtime.marks import cool_while_full, mark
+from wakeful.runtime.refusals import Refusals
 from wakeful.runtime.settling import Bearings, keep_bearings
 from wakeful.runtime.sharing import Limits, Room, Scope, Share, demand_of, shares_of
 from wakeful.store import jobs as store
@@ -59,6 +61,7 @@ class Claiming:
     starts: Starts = field(default_factory=Starts)
     finding: Finding = field(default_factory=Finding)
     bearings: Bearings = field(default_factory=Bearings)
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 async def run_claimer(
@@ -94,7 +97,7 @@ async def take_turn(claiming: Claiming, poll: PollSettings) -> float:
     if owner is None:
         claiming.crew.want()  # what a worker ends may be what it waits for
         return finding.rest_seconds(poll, 0)
-    await release_doubts(claiming)
+    await release_doubts(claiming.database, claiming.holdings, claiming.refusals)
     back = await keep_bearings(claiming.bearings, claiming.database)
     finding.hints.lanes.update(back)
     if not room_of(claiming).any:
@@ -111,7 +114,7 @@ async def claim_round(claiming: Claiming) -> int:
     owner = _owner_that_may_claim(claiming)
     if owner is None:
         return 0
-    await release_doubts(claiming)
+    await release_doubts(claiming.database, claiming.holdings, claiming.refusals)
     await keep_bearings(claiming.bearings, claiming.database)
     if not room_of(claiming).any:
         return 0
@@ -237,9 +240,11 @@ async def _claim_by(claiming: Claiming, owner: Owner, lane: Lane, *, limit: int,
         claiming.holdings.doubt(lane.lane_id, token, first=after + 1, until=until)
         raise
     except DataRefused as error:  # a row of this lane; the others go on (R5)
-        claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
+        if claiming.refusals.is_news(lane.lane_id, error):
+            claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
         return 0
     if claimed:
+        claiming.refusals.taken(lane.lane_id)
         if bearings.check(claiming.database):
             low_water = 0  # another life of the server may have answered
         seconds = time.monotonic() - began
@@ -264,20 +269,6 @@ def _hand_over(claiming: Claiming, owner: Owner, holdings: Sequence[Holding]) ->
         holding.lost = lost
     for holding in () if claiming.crew.put_all(holdings) else holdings:
         claiming.give_back(holding)
-
-
-async def release_doubts(claiming: Claiming) -> None:
-    """Give back what claims with lost replies took; asked again until such a claim can't commit any more."""
-    for doubt in claiming.holdings.doubts():
-        try:
-            released, locked = await store.release_claim(
-                claiming.database, doubt.lane_id, doubt.token, first=doubt.first
-            )
-        except DataRefused as error:  # asked again like one that may still commit; the others go on (R5)
-            claiming.telemetry.emit(CLAIM_FAILED, error=str(error))
-            continue
-        if released and not locked:
-            claiming.holdings.resolve(doubt)  # a token is one statement's: it took nothing else
 
 
 def _tell_all(telemetry: Telemetry, lane: Lane, claimed: Sequence[Claimed]) -> None:

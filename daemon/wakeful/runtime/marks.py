@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from wakeful.errors import DataRefused
+from wakeful.runtime.refusals import Refusals
 from wakeful.store import jobs, lanes
 from wakeful.store.database import Database
 from wakeful.store.jobs import Lane
@@ -29,7 +30,7 @@ class Marks:
     """Marks to be made and made already; times are monotonic seconds.
 
     `busy`: lanes to be marked. `until`: when the mark of a lane may have run out. `full_since`: no room since then.
-    `left`: this instance polls nothing any more.
+    `left`: this instance polls nothing any more. `refusals`: which are told once.
     """
 
     busy: dict[int, Lane] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Marks:
     marked_at: float = 0.0
     full_since: float | None = None
     left: bool = False
+    refusals: Refusals = field(default_factory=Refusals)
 
     def in_force(self) -> list[int]:
         """Lanes with a mark of ours that may not have run out."""
@@ -59,8 +61,10 @@ async def mark(marks: Marks, database: Database) -> None:
     marks.until |= dict.fromkeys(busy, math.inf)
     try:
         await jobs.mark_hot(database, list(busy.values()))
+        marks.refusals.taken("mark")
     except DataRefused as error:
-        database.telemetry.emit(CLAIM_FAILED, error=str(error))
+        if marks.refusals.is_news("mark", error):
+            database.telemetry.emit(CLAIM_FAILED, error=str(error))
     finally:
         marks.until |= dict.fromkeys(busy, time.monotonic() + MARK_SECONDS)
     if marks.left:  # it drained meanwhile, and this one came after

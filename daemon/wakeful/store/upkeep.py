@@ -141,6 +141,12 @@ async def find_claims(database: Database, owned: Owned) -> list[OwnedClaim]:
     return [OwnedClaim(job_id=row["job_id"], pos=row["pos"], claim=row["claim"]) for row in rows]
 
 
+async def find_claimed(database: Database, lane_id: int, token: int, *, first: int) -> list[OwnedClaim]:
+    """What a claim took at position `first` or later, in the lane's order."""
+    rows = await database.fetch("find_claimed", lane_id, token, first)
+    return [OwnedClaim(job_id=row["job_id"], pos=row["pos"], claim=token) for row in rows]
+
+
 async def reclaim(
     database: Database, owned: Owned, *, beat_seq: int | None, grace: float | None, lost_limit: int
 ) -> list[Rescued]:
