@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -19,9 +20,16 @@ ROOT = Path(__file__).resolve().parents[1]
 ALWAYS = {"handlers": "bench.handlers", "http__enabled": "false", "log__level": "warning"}
 NO_SETTINGS: Mapping[str, object] = {}
 LOOK_SECONDS = 0.02
+WATCH_SECONDS = 1.0
 PATIENCE_SECONDS = 900.0
 
+LAST_LINES = 10
+
 Process = subprocess.Popen[bytes]
+
+
+class DaemonEnded(Exception):
+    """A daemon that was to be measured has ended by itself; the message has its last lines."""
 
 
 def start_daemon(here: Stage, settings: Mapping[str, object] = NO_SETTINGS) -> Process:
@@ -34,7 +42,7 @@ def start_daemon(here: Stage, settings: Mapping[str, object] = NO_SETTINGS) -> P
         "BENCH_SOCKET": str(here.folder / "told"),
         "WAKEFUL_CONFIG": "",
     }
-    with (here.folder / "daemon.log").open("ab") as log:
+    with _log(here).open("ab") as log:
         command = [sys.executable, "-m", "wakeful", "run"]
         return subprocess.Popen(command, env=environment, cwd=here.folder, stdout=log, stderr=log)
 
@@ -43,19 +51,46 @@ def start_daemon(here: Stage, settings: Mapping[str, object] = NO_SETTINGS) -> P
 async def daemons(
     here: Stage, connection: Connection, *, number: int = 1, settings: Mapping[str, object] = NO_SETTINGS
 ) -> AsyncIterator[Sequence[Process]]:
-    """Run so many daemons; the block begins when all of them are registered, and ends with SIGTERM."""
+    """Run so many daemons; the block begins when all of them are registered, and ends with SIGTERM.
+
+    Raises DaemonEnded, and cancels what the block waits for, when one of them ends before that.
+    """
     before = await connection.fetchval("select count(*) from wakeful.instance")
     processes = [start_daemon(here, settings) for _ in range(number)]
     try:
-        await until(
-            connection, f"select count(*) >= {before + number} from wakeful.instance where state = 'live'"
-        )
-        yield processes
+        with anyio.CancelScope() as block:
+            watching = asyncio.create_task(_watch(processes, block))
+            try:
+                await until(
+                    connection,
+                    f"select count(*) >= {before + number} from wakeful.instance where state = 'live'",
+                )
+                yield processes
+            finally:
+                watching.cancel()
+        if block.cancelled_caught:
+            raise DaemonEnded(f"a daemon has ended, and said last:\n{_last_lines(here)}")
     finally:
         for process in processes:
             process.send_signal(signal.SIGTERM)
         for process in processes:
             process.wait(60)
+
+
+async def _watch(processes: Sequence[Process], block: anyio.CancelScope) -> None:
+    """Cancel the block when one of them has ended."""
+    while all(process.poll() is None for process in processes):  # noqa: ASYNC110 - no event tells of it
+        await anyio.sleep(WATCH_SECONDS)
+    block.cancel()
+
+
+def _log(here: Stage) -> Path:
+    return here.folder / "daemon.log"
+
+
+def _last_lines(here: Stage) -> str:
+    lines = _log(here).read_text(errors="replace").splitlines()
+    return "\n".join(f"  {line}" for line in lines[-LAST_LINES:])
 
 
 async def until(connection: Connection, condition: str, *arguments: object) -> None:
