@@ -20,8 +20,8 @@ from support.fleet import Claim, Fleet, running_fleet
 from support.model import Model, ModelJob
 
 ROUNDS = 50
-End = Literal["finish", "fail", "snooze", "cancel", "requeue", "die", "retire"]
-ENDS: tuple[End, ...] = ("finish", "fail", "snooze", "cancel", "requeue", "die", "retire")
+End = Literal["finish", "fail", "snooze", "cancel", "requeue", "die", "retire", "drain"]
+ENDS: tuple[End, ...] = ("finish", "fail", "snooze", "cancel", "requeue", "die", "retire", "drain")
 # These wait for a lock, so that nothing leaves them out.
 NEVER_LEFT_OUT = {"cancel", "requeue", "die"}
 
@@ -89,6 +89,8 @@ def end_of(fleet: Fleet, claim: Claim, how: End) -> Callable[[], Awaitable[objec
             return partial(fleet.ask_for, how, claim.job_id)
         case "retire":
             return partial(fleet.retire, claim.slot)
+        case "drain":
+            return partial(fleet.leave, claim.slot)
         case _:
             return partial(fleet.die, claim.instance)
 
@@ -106,7 +108,7 @@ def end_in(model: Model, claim: Claim, how: End) -> None:
         case "die":
             model.lose(claim.instance)
         case _:
-            pass  # an instance that retires leaves its jobs as they are
+            pass  # an instance that retires or drains leaves its jobs as they are
 
 
 def orders(model: Model, claim: Claim, ends: Sequence[End]) -> Iterator[Model]:

@@ -5,6 +5,7 @@ Every call is an operation of the SQL API or of the store as it is; what it shou
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from wakeful.core.outcome import FollowUp
 from wakeful.core.settings import DatabaseSettings
 from wakeful.runtime import reaper
 from wakeful.runtime.lease import new_incarnation, new_token
-from wakeful.store import instances, jobs, upkeep
+from wakeful.store import instances, jobs, lanes, upkeep
 from wakeful.store.database import Database, open_database
 from wakeful.store.jobs import Claimed, Finish, Settlement, Verb
 
@@ -50,6 +51,7 @@ union all
 select s.job_id from wakeful.scheduled s
 where s.lane_id <> wakeful.lane_id(s.queue, s.priority, s.job_type, s.limit_key, s.lost >= 2)
 """
+SERVE = "update wakeful.instance set every_type = $1, serves = $2::text::jsonb"
 EMPTY = (
     "ready", "scheduled", "dead", "finished", "dedupe", "progress", "instance", "lane", "lane_seen", "queue",
     "alert_outbox", "audit",
@@ -223,6 +225,14 @@ class Fleet:
         beat = self.call(lambda: instances.beat(self._databases[slot], self.owners[slot], deadline=10.0))
         return beat is not None
 
+    def drain(self, slot: int) -> None:
+        """Claim nothing any more."""
+        self.call(lambda: self.leave(slot))
+
+    async def leave(self, slot: int) -> None:
+        """Say that an instance claims nothing any more."""
+        await instances.drain(self._databases[slot], self.owners[slot])
+
     async def retire(self, slot: int) -> bool:
         """End an instance in peace, if it holds nothing."""
         return await instances.retire(self._databases[slot], self.owners[slot])
@@ -254,6 +264,29 @@ class Fleet:
             self.call(lambda lane=lane: upkeep.promote(self._databases[1], lane, everything))
             for lane in due.lanes
         )
+
+    def fail_unserved(self, job_type: str) -> dict[UUID, str]:
+        """Look as the duty does while nobody serves a type, then fail what waits of it. Gives the statuses."""
+        others = "select array_agg(t) from unnest(array['S', 'T']) t where t <> $1"
+        (served,) = self.ask(others, job_type)[0]
+        self.ask(SERVE, False, json.dumps(dict.fromkeys(served, "hash")))
+        some = self.call(lanes.mark_unserved, self._databases[0])
+        found = self.call(lanes.find_unserved, self._databases[0], 0.0)
+        assert some or not found
+        failed: dict[UUID, str] = {}
+        for lane in found:
+            assert lane.job_type == job_type
+            waiting = self.call(lanes.find_unserved_jobs, self._databases[0], lane.lane_id, 0, 1000)
+            positions = [*waiting.values()]
+            failed |= self.call(lanes.fail_unserved, self._databases[0], lane.lane_id, positions)
+        self.ask(SERVE, True, "{}")
+        self.call(lanes.mark_unserved, self._databases[0])
+        assert not self.call(lanes.mark_unserved, self._databases[0]), "somebody serves all of them again"
+        return failed
+
+    def fold_lanes(self, limit: int) -> int:
+        """Fold what producers noted of new lanes; gives how many notes were read."""
+        return self.call(lanes.fold_lanes, self._databases[1], limit)
 
     def prune_dead(self, limit: int) -> int:
         """Remove the oldest dead letters."""

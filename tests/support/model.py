@@ -49,6 +49,7 @@ class Model:
 
     jobs: dict[UUID, ModelJob] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
+    draining: set[int] = field(default_factory=set)
     deaths: int = 0
     never_finishes: int = 0
     alerts: int = 0
@@ -113,6 +114,16 @@ class Model:
         for one in lost:
             self._depart(self.jobs[one], "lose", later=False, moved_by=None)
         return lost
+
+    def fail_unserved(self, job_type: str) -> dict[UUID, str]:
+        """Nobody serves a type for long: what waits of it fails, without an owner. Gives the statuses."""
+        waiting = {one for one in self.claimable() if self.jobs[one].job_type == job_type}
+        return {one: self._fail_unserved(self.jobs[one]) for one in waiting}
+
+    def _fail_unserved(self, job: ModelJob) -> str:
+        job.run_no += 1
+        job.attempts += 1
+        return self._depart(job, "fail", later=True, moved_by=None)
 
     def promote(self, job_id: UUID) -> None:
         """A job that waited for its time is due."""
