@@ -86,13 +86,12 @@ async def test_one_that_has_too_little_time_tells_what_it_did_and_leaves_nothing
     assert not any((await everything(sql)).values())
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    "amid",
+    ("amid", "signum"),
     [
-        "select exists (select from wakeful.instance)",
-        "select exists (select from wakeful.ready where queue like 'wakeful-bench-%')",
-        "select count(*) > 100 from wakeful.finished where queue like 'wakeful-bench-%'",
+        ("select exists (select from wakeful.instance)", signal.SIGTERM),
+        ("select exists (select from wakeful.ready where queue like 'wakeful-bench-%')", signal.SIGINT),
+        ("select count(*) > 100 from wakeful.finished where queue like 'wakeful-bench-%'", signal.SIGTERM),
     ],
     ids=["its start", "its enqueues", "its drain"],
 )

@@ -170,7 +170,7 @@ async def test_tail_follows_the_steps_until_the_job_has_ended(db: ClonedDatabase
         await factories.finish(sql, job_id)
         rest = [await lines.next() for _ in range(3)]
         assert [line.partition("COLLECT  ")[2] for line in rest] == ["fetch done 100 %", "parse done", "DONE"]
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert await process.wait() == 0
 
 
@@ -201,7 +201,7 @@ async def test_tail_without_ids_shows_whatever_runs_until_ctrl_c(db: ClonedDatab
         await factories.finish(sql, first)
         assert (await lines.next()).endswith("DONE")
         process.send_signal(signal.SIGINT)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert await process.wait() == 130
         assert process.stderr is not None
         with pytest.raises(anyio.EndOfStream):
@@ -217,14 +217,14 @@ async def test_tail_waits_through_an_outage(db: ClonedDatabase, sql: Connection,
         proxy.set(Mode.REFUSE)
         proxy.reset()
         assert process.stderr is not None
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             assert b"the database is away, waiting for it" in await process.stderr.receive()
         proxy.set(Mode.PASS)
         await _progress(sql, job_id, ("fetch", "running", 10, None))
         assert (await lines.next()).endswith("fetch running 10 %")
         await factories.finish(sql, job_id)
         assert (await lines.next()).endswith("DONE")
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             assert await process.wait() == 0
 
 

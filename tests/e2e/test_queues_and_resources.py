@@ -50,7 +50,7 @@ async def test_a_pause_outlives_a_restart_and_a_resume_is_seen_at_once(
     with running_daemon(db.dsn, settings=slow) as daemon:
         daemon.wait_for("listener.connected")
         await sql.execute("select wakeful.resume('crawl')")
-        daemon.wait_for("job.finished", job_id=paused, timeout=10)
+        daemon.wait_for("job.finished", job_id=paused)
 
 
 async def test_each_queue_keeps_to_its_own_concurrency(

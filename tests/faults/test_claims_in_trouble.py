@@ -14,9 +14,10 @@ import pytest
 
 from support.canaries import LEASE_SECONDS, LONG, QUICK, all_done, charged, enqueue, enqueue_many, statuses
 from support.databases import ClonedDatabase, Connection
-from support.eventually import eventually
+from support.eventually import eventually, looked
+from support.forms import some
 from support.ledger import Ledger
-from support.process import Daemon, running_daemon
+from support.process import running_daemon
 
 COUNTERS = ("attempts", "run_no", "handed_back", "snoozed", "lost")
 STORM_SECONDS = 600.0 if LONG else 5.0
@@ -81,12 +82,12 @@ async def test_no_more_jobs_run_than_there_are_places_and_free_ones_are_used(
     ):
         for daemon in (one, two):
             daemon.wait_for("daemon.started")
-        await enqueue_many(sql, "probe.sleep", 2, seconds=10)
-        await eventually(lambda: statuses(sql), until=lambda seen: seen == {"RUNNING": 2})
+        await enqueue_many(sql, "probe.sleep", 2, seconds=600)
+        await eventually(lambda: statuses(sql), until=lambda seen: seen == {"RUNNING": 2}, timeout=30)
         await enqueue_many(sql, "probe.ok", 20)
         # Jobs of a moment are claimed a few at a time, ahead of a free place; what runs is another matter.
         await eventually(
-            lambda: statuses(sql), until=lambda seen: seen == {"RUNNING": 2, "DONE": 20}, timeout=9
+            lambda: statuses(sql), until=lambda seen: seen == {"RUNNING": 2, "DONE": 20}, timeout=30
         )
         running, worst = 0, 0
         for line in ledger.lines("START", "END"):
@@ -101,7 +102,7 @@ async def test_what_may_not_run_and_what_floods_holds_up_nothing_else(
 ) -> None:
     await sql.execute("select wakeful.pause('held')")
     await enqueue_many(sql, "probe.ok", 5000, options="queue => 'held'")
-    await enqueue_many(sql, "probe.sleep", 2000, options="priority => 'interactive'", seconds=0.02)
+    await enqueue_many(sql, "probe.sleep", 6000, options="priority => 'interactive'", seconds=0.02)
     with running_daemon(db.dsn, settings={**QUICK, "worker.concurrency": 4}) as daemon:
         daemon.wait_for("job.finished", count=20)
         low = [await enqueue(sql, "probe.ok", options="priority => 'batch'") for _ in range(3)]
@@ -133,7 +134,7 @@ async def test_beside_a_snapshot_that_is_held_jobs_flow_and_no_transaction_of_a_
 
 
 @pytest.mark.case("F19")
-@pytest.mark.parametrize("level", ["serializable", "repeatable read"])
+@pytest.mark.parametrize("level", some(["serializable", "repeatable read"], "serializable"))
 async def test_two_daemons_whose_role_has_another_isolation_level_work_as_ever(
     db: ClonedDatabase, sql: Connection, tmp_path: Path, level: str
 ) -> None:
@@ -152,26 +153,19 @@ async def test_two_daemons_whose_role_has_another_isolation_level_work_as_ever(
         dead = await enqueue(producer, "probe.raise", options="max_attempts => 1")
         again = await enqueue(producer, "probe.say", what="snooze", seconds=1)
         cancelled = await enqueue(producer, "probe.sleep", seconds=60)
-        one_or_two(cancelled, one, two)
+        await eventually(looked(lambda: ledger.lines("START", job_id=cancelled)), timeout=30)
         await sql.fetchval("select wakeful.cancel($1::uuid)", cancelled)
         await eventually(
             lambda: statuses(sql),
             until=lambda seen: (seen.get("DONE"), seen.get("DEAD"), seen.get("CANCELLED")) == (120, 1, 1),
             timeout=40,
         )
-        assert await charged(sql) == [row for row in await charged(sql) if row[0] in (dead, again, cancelled)]
-        assert len(ledger.lines("START")) == 120 + 2 + len(ledger.lines("START", job_id=again))
+        assert {row[0] for row in await charged(sql)} <= {dead, again, cancelled}
+        others = [line for line in ledger.lines("START") if line["job_id"] != again]
+        assert len(others) == 120 + 2
         for daemon in (one, two):
             assert not daemon.events("database.lost")
             assert not daemon.events("flush.failed")
-
-
-def one_or_two(job_id: str, *daemons: Daemon) -> None:
-    """Wait until one of them has started the job."""
-    with suppress(AssertionError):
-        daemons[0].wait_for("job.started", job_id=job_id, timeout=5)
-        return
-    daemons[1].wait_for("job.started", job_id=job_id)
 
 
 @pytest.mark.timeout(900 if LONG else 120)
@@ -204,8 +198,9 @@ async def test_bulk_actions_prunes_and_restarts_beside_the_load_make_no_deadlock
             ) as daemon:
                 with anyio.move_on_after(chance.uniform(1.0, 2.5)):
                     await over.wait()
-                ledger.note("KILLED", tag=f"mortal {number}")
                 daemon.send(signal.SIGKILL)
+                daemon.exit_code()
+                ledger.note("KILLED", tag=f"mortal {number}")
             if over.is_set():
                 return
 

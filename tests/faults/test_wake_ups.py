@@ -75,7 +75,7 @@ async def test_however_listen_is_lost_no_job_waits_for_more_than_a_poll_and_it_c
         for job_id in canaries:
             assert await pickup(sql, job_id) < POLL_SECONDS + MARGIN_SECONDS
         assert "wakeful_listen_connected 1" in (await get(daemon, "/metrics"))[1]
-        assert len(daemon.events("listener.lost")) == len(WAYS)
+        assert len(daemon.events("listener.lost")) >= len(WAYS)
 
 
 async def heard_of(daemon: Daemon, sql: Connection) -> None:
@@ -98,7 +98,7 @@ async def test_a_role_whose_idle_sessions_are_ended_costs_no_storm_and_no_wake_u
         await anyio.sleep(2)  # several times as long as a session may be idle
         for _ in range(3):
             job_id = await enqueue(sql, "probe.ok")
-            daemon.wait_for("job.finished", job_id=job_id, timeout=15)
+            daemon.wait_for("job.finished", job_id=job_id)
         loud = [line for line in daemon.lines[before:] if line["level"] in {"warning", "error", "critical"}]
         assert len(loud) <= 4, loud
         assert await sql.fetchval("select max(attempts) from wakeful.jobs") == 1
@@ -115,7 +115,7 @@ async def test_no_wake_up_is_lost_between_an_empty_claim_and_the_wait(
         for _ in range(WAKES):
             await anyio.sleep(chance.uniform(0, 0.05))
             job_id = await enqueue(sql, "probe.ok")
-            daemon.wait_for("job.finished", job_id=job_id, timeout=20)
+            daemon.wait_for("job.finished", job_id=job_id)
 
 
 @pytest.mark.case("F06")
@@ -131,7 +131,7 @@ async def test_a_job_that_comes_while_a_daemon_starts_waits_for_no_poll(
                 await anyio.sleep(0.01)
             jobs.append(await enqueue(sql, "probe.ok"))
             for job_id in jobs:
-                daemon.wait_for("job.finished", job_id=job_id, timeout=20)
+                daemon.wait_for("job.finished", job_id=job_id)
 
 
 @pytest.mark.case("F07")
@@ -144,10 +144,8 @@ async def test_what_is_due_later_starts_at_its_time_and_not_at_a_poll(
         later = await enqueue(sql, "probe.ok", options="run_after => now() + interval '2 seconds'")
         sooner = await enqueue(sql, "probe.ok", options="run_after => now() + interval '1 second'")
         again = await enqueue(sql, "probe.say", what="retry", seconds=1)
-        ends = [
-            daemon.wait_for("job.finished", job_id=job_id, timeout=15)["job_id"] for job_id in (sooner, later)
-        ]
-        daemon.wait_for("job.started", job_id=again, count=3, timeout=15)
+        ends = [daemon.wait_for("job.finished", job_id=job_id)["job_id"] for job_id in (sooner, later)]
+        daemon.wait_for("job.started", job_id=again, count=3)
         for job_id in ends:
             assert 0 <= await pickup(sql, str(job_id)) < MARGIN_SECONDS
 

@@ -95,8 +95,8 @@ async def test_a_handler_that_blocks_the_loop_stops_no_beat(db: ClonedDatabase, 
         c.heart.start()
         await eventually(lambda: beats(sql), until=lambda count: count >= 1)
         before = await beats(sql)
-        time.sleep(1.0)  # noqa: ASYNC251 -- the loop stands still
-        assert c.beating.lease.silent() < 0.5
+        time.sleep(2.0)  # noqa: ASYNC251 -- the loop stands still
+        assert c.beating.lease.silent() < 1.5
         assert await beats(sql) >= before + 5
 
 

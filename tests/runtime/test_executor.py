@@ -387,7 +387,7 @@ async def test_a_job_that_a_worker_takes_while_all_are_interrupted_goes_back_uns
     job_id = (await enqueue(sql)).job_id
     async with testing.instance(db, registry=handler) as w:
         w._parts.attempts.interrupt_all()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert await w.run_one()
     row = await job_row(sql, job_id)
     assert (row["status"], row["attempts"], row["handed_back"]) == ("PENDING", 0, 0)

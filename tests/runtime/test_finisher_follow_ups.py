@@ -110,7 +110,8 @@ async def test_an_attempt_that_did_not_finish_starts_nothing_but_may_tell(
 
     assert await children(sql) == 0
     expected = {Fail: ["job_dead:COLLECT:Fail", "publish_failed:abc"], Snooze: []}
-    assert await alerts(sql) == expected.get(type(raised), ["publish_failed:abc"])
+    told = [key.partition("@")[0] for key in await alerts(sql)]
+    assert told == expected.get(type(raised), ["publish_failed:abc"])
 
 
 async def test_a_job_that_was_lost_starts_nothing_and_tells_nobody(
@@ -222,7 +223,7 @@ async def test_however_many_follow_ups_wait_for_a_key_another_one_is_written_soo
         began = anyio.current_time()
         group.start_soon(w.run_one)
         await eventually(lambda: status_of(sql, free), until=lambda seen: seen == "DONE")
-        assert anyio.current_time() - began < 2.5  # and not 25 times 200 ms
+        assert anyio.current_time() - began < 4.0  # and not 25 times 200 ms
 
 
 async def test_a_commit_whose_reply_was_lost_doubles_no_follow_up(

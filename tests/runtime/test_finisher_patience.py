@@ -70,7 +70,7 @@ async def test_only_a_claim_that_holds_is_kept_and_only_past_its_deadline_and_no
         await sql.execute("update wakeful.ready set claim = 4711 where pos = $1", lost.pos)
         async with sql.transaction():
             await sql.execute("select from wakeful.ready where pos = $1 for update", locked.pos)
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 kept = await store.keep_ended(claimer.database, [early, late, lost, locked])
 
     assert kept == {late.job_id}

@@ -129,7 +129,7 @@ async def test_a_row_that_somebody_has_locked_is_stepped_over_not_waited_for(
     locked, free = (await enqueue(sql)).job_id, (await enqueue(sql)).job_id
     async with claimer_on(db) as claimer, sql.transaction():
         await sql.execute("select from wakeful.ready where job_id = $1 for update", locked)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             claimed = await claimer.claim()
 
     assert [one.job.job_id for one in claimed] == [free]
@@ -241,7 +241,7 @@ async def test_looking_for_lanes_waits_for_no_lock(db: ClonedDatabase, sql: Conn
     await enqueue(sql)
     async with claimer_on(db) as claimer, sql.transaction():
         await sql.execute("select from wakeful.ready for update")
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             assert len(await claimer.lanes()) == 1
 
 
@@ -327,7 +327,7 @@ async def test_marking_a_lane_hot_waits_for_nobody(db: ClonedDatabase, sql: Conn
         await claimer.database.fetch("fold_lanes", 100)
         async with sql.transaction():
             await sql.execute("select from wakeful.lane for update")
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 await store.mark_hot(claimer.database, [lane])
         await store.mark_hot(claimer.database, [lane])
 

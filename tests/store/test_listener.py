@@ -229,7 +229,7 @@ async def test_a_role_whose_idle_sessions_are_ended_listens_on(db: ClonedDatabas
             canary = await db.connect(role="listener_of_idle_test")
             ended = anyio.Event()
             canary.add_termination_listener(lambda _connection: ended.set())
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 await ended.wait()
             await sql.execute("select pg_notify('wakeful', '8')")
             await calls.until(8)

@@ -254,7 +254,7 @@ async def test_a_locked_row_or_key_is_left_for_later_and_holds_nobody_up(
         async with sql.transaction():
             await sql.execute("select wakeful.cancel($1)", locked_row)
             await sql.execute("select from wakeful.dedupe where key = 'locked' for update")
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 settled = await store.settle(claimer.database, claimed[0].job.lane_id, batch, lost_limit=3)
 
         assert len(settled) == 10

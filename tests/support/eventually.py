@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def eventually(
-    look: Callable[[], Awaitable[T]], *, until: Callable[[T], object] = bool, timeout: float = 10.0
+    look: Callable[[], Awaitable[T]], *, until: Callable[[T], object] = bool, timeout: float = 30.0
 ) -> T:
     """Look until what is seen satisfies `until`, and give it. Raises AssertionError after `timeout` seconds."""
     with anyio.move_on_after(timeout):

@@ -85,6 +85,17 @@ async def long_until(job: JobContext) -> object:
     return None
 
 
+@registry.job("probe.until")
+async def until(job: JobContext) -> object:
+    """Take until the file that the payload names is there."""
+    note(job, "START")
+    file = Path(str(job.payload["file"]))
+    while not file.exists():
+        await asyncio.sleep(0.01)
+    note(job, "END")
+    return None
+
+
 @registry.job("probe.deaf_once")
 async def deaf_once(job: JobContext) -> object:
     """Swallow every cancellation in the first run, and take no time in the others."""

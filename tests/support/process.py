@@ -42,7 +42,7 @@ class Daemon:
         """The process id."""
         return self.process.pid
 
-    def wait_for(self, event: str, *, timeout: float = 20.0, count: int = 1, **fields: object) -> Line:
+    def wait_for(self, event: str, *, timeout: float = 40.0, count: int = 1, **fields: object) -> Line:
         """Wait until the event was logged `count` times with these fields; gives the last of them."""
 
         def seen() -> list[Line]:
@@ -57,7 +57,7 @@ class Daemon:
                 self._heard.wait(left)
             return seen()[count - 1]
 
-    def wait_until_said(self, text: str, *, timeout: float = 20.0) -> None:
+    def wait_until_said(self, text: str, *, timeout: float = 40.0) -> None:
         """Wait for a line of output that is exactly this."""
         with self._heard:
             if (
@@ -75,7 +75,7 @@ class Daemon:
         """Send a signal to this process alone."""
         self.process.send_signal(signum)
 
-    def exit_code(self, *, timeout: float = 30.0) -> int:
+    def exit_code(self, *, timeout: float = 40.0) -> int:
         """Wait for the end and give the exit code."""
         code = self.process.wait(timeout)
         self._reader.join(5)
