@@ -77,7 +77,8 @@ def answer_of(frame: Frame) -> Answered:
             if "directive" not in frame:
                 return Answered(raised=_error_of(frame))
             directive = _directive_of(frame)
-            directive.fingerprint = _fingerprint_of(frame)
+            if (mark := _fingerprint_of(frame)) is not None:
+                directive.fingerprint = mark
             return Answered(raised=directive)
         case _:
             raise GarbageFrame("a message that there is none of")
