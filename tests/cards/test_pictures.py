@@ -19,7 +19,6 @@ from support.pictured import ERRORS, SUBJECTS, VENDORS, messages, pages
 from wakeful.outbox.cards.shortening import MARK, cut, utf16_units
 
 FOLDER = os.environ.get("PICTURES", "")
-LENGTHS = ("a line", "200 KB", "a traceback")
 SCREENS = ((320, "light"), (320, "dark"), (600, "light"))
 SCREEN = 640  # what a phone shows at once, in pixels
 WORDS = {
@@ -41,8 +40,12 @@ class Seen:
 
 
 vendors = pytest.mark.parametrize("vendor", VENDORS)
-languages = pytest.mark.parametrize("language", ERRORS)
-lengths = pytest.mark.parametrize("length", LENGTHS)
+CASES = [
+    *(("English", length) for length in ("a line", "200 KB", "a traceback")),
+    *(("Korean", length) for length in ("a line", "200 KB")),
+]
+cases = pytest.mark.parametrize(("language", "length"), CASES)
+long_ones = pytest.mark.parametrize(("language", "length"), CASES[1:2] + CASES[-1:])
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +55,7 @@ def browser() -> Iterator[Browser]:
 
 
 @vendors
-@languages
-@lengths
+@cases
 def test_nothing_overflows_and_everything_can_be_read_by_day_and_by_night(
     browser: Browser, vendor: str, language: str, length: str
 ) -> None:
@@ -64,6 +66,7 @@ def test_nothing_overflows_and_everything_can_be_read_by_day_and_by_night(
             problems = browser.evaluate(f"{PROBLEMS}({width})")
             wrong += [f"{name} {width} {scheme} {problem}" for problem in problems]
             if FOLDER:
+                Path(FOLDER).mkdir(parents=True, exist_ok=True)
                 named = f"{vendor}-{language}-{length}-{name}-{width}-{scheme}.png"
                 browser.picture(Path(FOLDER) / named.replace(" ", "_"))
 
@@ -81,8 +84,7 @@ def seen(browser: Browser, vendor: str, texts: dict[str, str]) -> dict[str, Seen
 
 
 @vendors
-@languages
-@lengths
+@cases
 def test_what_people_need_is_seen(browser: Browser, vendor: str, language: str, length: str) -> None:
     texts = dict(messages(language, length))
     cards = seen(browser, vendor, texts)
@@ -103,8 +105,7 @@ def test_what_people_need_is_seen(browser: Browser, vendor: str, language: str, 
 
 
 @vendors
-@languages
-@lengths
+@long_ones
 def test_a_summary_says_how_many_alerts_there_are_in_all(
     browser: Browser, vendor: str, language: str, length: str
 ) -> None:
@@ -118,8 +119,7 @@ def test_a_summary_says_how_many_alerts_there_are_in_all(
 
 
 @vendors
-@languages
-@lengths
+@long_ones
 def test_on_a_phone_the_error_and_how_often_are_on_the_first_screen(
     browser: Browser, vendor: str, language: str, length: str
 ) -> None:

@@ -162,7 +162,7 @@ def seen(card: str) -> str:
 
 
 @vendors
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(title=hostile, error=hostile, subject=texts, environment=texts)
 def test_every_text_is_shown_as_it_is_and_every_count_is_whole(
     show: Card,
@@ -197,7 +197,7 @@ def test_every_text_is_shown_as_it_is_and_every_count_is_whole(
 
 
 @vendors
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(title=hostile, number=st.integers(1, 40), more=st.integers(0, 99_999))
 def test_the_alerts_of_a_summary_and_those_that_it_leaves_out_are_all_of_them(
     show: Card, post: Callable[[str], bytes], problems: Problems, title: str, number: int, more: int
@@ -218,7 +218,7 @@ def test_the_alerts_of_a_summary_and_those_that_it_leaves_out_are_all_of_them(
     assert listed + sum(int(one.replace(",", "")) for one in left_out) == number + more
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(title=hostile, error=hostile, most=st.sampled_from([LARGEST_BYTES, webhook.SMALLER_BYTES]))
 def test_a_program_reads_every_number_as_it_is(title: str, error: str, most: int) -> None:
     text = body(title=title, error=error, occurrences=987_654_321, details={"last_error": error})

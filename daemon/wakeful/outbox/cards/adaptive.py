@@ -96,7 +96,8 @@ def _error(message: Message, room: Room) -> list[_Element]:
 
 def _lines(message: Message, room: Room) -> list[_Element]:
     lines = (*telling.samples(message, room), *telling.others(message, room), telling.note(message))
-    return [_text(_run(line), spacing="Small") for line in lines if line]
+    shown = [_text(_run(line), spacing="Small") for line in lines if line]
+    return [one | ({} if number else {"spacing": "Default"}) for number, one in enumerate(shown)]
 
 
 def _text(*runs: _Element, spacing: str = "Default") -> _Element:

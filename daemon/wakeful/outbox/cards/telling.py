@@ -21,7 +21,8 @@ TEST: Final = "alert.test"
 DIGEST: Final = "alert.digest"
 _ENVIRONMENT: Final = 60
 _UNITS: Final = ((1440, "d"), (60, "h"), (1, "min"))
-_LINE: Final = 300
+_FACT: Final = 300
+_LINE: Final = 120  # two or three lines of a phone
 _REST: Final = 50
 _SHORTEST: Final = 12
 _SEEN_AT_ONCE: Final = 140  # a title of so many characters is shortened by nobody
@@ -157,7 +158,9 @@ def note(message: Message) -> str:
 
 
 def _known(found: Iterable[tuple[str, str]], room: Room) -> tuple[Fact, ...]:
-    return tuple(Fact(label=label, value=cut(value, min(room.text, 300))) for label, value in found if value)
+    return tuple(
+        Fact(label=label, value=cut(value, min(room.text, _FACT))) for label, value in found if value
+    )
 
 
 def _sample_line(sample: Sample, notice: Notice) -> str:
