@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ import pytest
 from support.browser import Browser, running_browser
 from support.looking import BETWEEN_CHARACTERS, DEPTH, PROBLEMS, SEEN
 from support.pictured import ERRORS, SUBJECTS, VENDORS, messages, pages
+from wakeful.core.alert_settings import AlertSettings
 from wakeful.outbox.cards.shortening import MARK, cut, utf16_units
+from wakeful.outbox.specimens import names, specimen_of
+from wakeful.telemetry.redaction import Redactor
 
 FOLDER = os.environ.get("PICTURES", "")
 SCREENS = ((320, "light"), (320, "dark"), (600, "light"))
@@ -160,3 +164,27 @@ def test_what_a_browser_holds_for_one_character_is_never_cut_in_two(browser: Bro
 
     assert len(judged) == len(pairs)
     assert [text for text, fine in zip(texts, judged, strict=True) if not fine] == []
+
+
+NOW = datetime(2026, 12, 1, 6, 12, tzinfo=UTC)
+SETTINGS = AlertSettings(
+    environment="production", public_url="https://wakeful.example.com", link_key="not-a-secret" * 4
+)
+
+
+@vendors
+def test_each_alert_that_rules_make_can_be_read_and_has_its_buttons(browser: Browser, vendor: str) -> None:
+    texts = {name: specimen_of(name, SETTINGS, Redactor(), now=NOW).body for name in names()}
+    wrong = []
+    for name, page in pages(vendor, texts).items():
+        browser.show(page, width=320, scheme="dark")
+        wrong += [f"{name} {problem}" for problem in browser.evaluate(f"{PROBLEMS}(320)")]
+        if FOLDER:
+            browser.picture(Path(FOLDER) / f"specimens-{vendor}-{name}.png")
+
+    assert wrong == []
+    for name, card in seen(browser, vendor, texts).items():
+        data = json.loads(texts[name])["data"]
+        shown = " ".join(card.text.split())
+        assert data["title"][:100] in shown, name
+        assert vendor == "text" or card.links == {link["url"] for link in data["links"]}, name
