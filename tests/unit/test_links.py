@@ -130,6 +130,7 @@ def test_while_a_key_is_changed_the_first_signs_and_all_are_good() -> None:
     old, new = before.token("mute", "7", expires=LATER), during.token("mute", "7", expires=LATER)
 
     assert new == after.token("mute", "7", expires=LATER) != old
+    assert during.judge(new, "mute", "7", now=0) == "good"
     assert [one.judge(old, "mute", "7", now=0) for one in (before, during, after)] == [
         "good",
         "good",
@@ -247,7 +248,7 @@ def test_links_are_the_same_each_time_and_bound_to_what_they_say() -> None:
 
 def test_a_message_that_is_cut_keeps_its_links_whole() -> None:
     links = links_of(
-        "alert.opened", LOOKED, replace(SETTINGS, public_url="https://" + "w" * 200 + ".example.com")
+        "alert.opened", LOOKED, replace(SETTINGS, public_url="https://" + "w" * 420 + ".example.com")
     )
     text = json.dumps({"type": "alert.opened", "data": {"links": links, "details": [["x" * 900] * 9] * 90}})
 

@@ -256,6 +256,7 @@ async def test_while_the_database_is_silent_the_answer_comes_in_time_and_few_wai
         proxy.reset()
 
     assert [one.status for one in answers] == [503] * 8
+    assert any("can&#x27;t answer" in one.text for one in answers)  # who waited for a turn and gave up
     assert answers[0].headers["Retry-After"] == "5"
     assert probe.status == 200
 
