@@ -84,12 +84,13 @@ def test_where_there_is_no_room_for_it_the_job_is_enqueued_without() -> None:
     assert with_trace(full, Carrier(GOOD)) is full
 
 
-def test_a_program_that_only_enqueues_loads_no_library_of_tracing() -> None:
+def test_neither_a_program_that_enqueues_nor_a_daemon_loads_a_library_of_tracing() -> None:
     program = (
         "import sys, wakeful, wakeful.handlers.client\n"
-        "from wakeful.telemetry.tracing.joining import created, current_carrier, sending, step_block\n"
+        "from wakeful.telemetry.tracing.joining import created, current_carrier, sending\n"
+        "from wakeful.telemetry.tracing.joining import spans_of_process, step_block\n"
         "with sending('JOB', None) as span: assert span.carrier is None\n"
-        "assert created('JOB', None) is current_carrier() is step_block('a') is None\n"
+        "assert created('JOB', None) is current_carrier() is step_block('a') is spans_of_process() is None\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -1,12 +1,13 @@
 """The way to OpenTelemetry for all who are not `spans`: whether this process has it, and what is done without it.
 
-Invariant: nothing here raises, and without OpenTelemetry everything is nothing. A program that only enqueues never
-loads it for our sake: where nobody has loaded its API there is no span that a job could be linked to.
+Invariant: nothing here raises, and without OpenTelemetry everything is nothing. No program loads it for our sake: where
+nobody has loaded its API there is no SDK, and no span that a job could be linked to.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from wakeful.telemetry.tracing.spans import Spans
 
 _API: Final = "opentelemetry.trace"
+_PROVIDER: Final = "OTEL_PYTHON_TRACER_PROVIDER"  # what the API loads by itself when it is first asked
 _INSTRUMENTED: Final = "opentelemetry.instrumentation.auto_instrumentation"
 
 
@@ -97,8 +99,8 @@ def within_remote(carrier: Carrier | None) -> AbstractContextManager[None]:
 
 
 def spans_of_process() -> Spans | None:
-    """Give what makes this process's spans, where an SDK is set up in it by now; loads the API if it is installed."""
-    module = _module()
+    """Give what makes this process's spans, where an SDK is set up in it by now."""
+    module = _module() if _PROVIDER in os.environ else _loaded()
     with suppress(Exception):  # somebody else's provider
         spans: Spans | None = None if module is None else module.spans_with_sdk()
         return spans
