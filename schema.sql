@@ -109,6 +109,7 @@ create table wakeful.ready (
     started_at          timestamptz,
     deadline_at         timestamptz,
     cancel_requested_at timestamptz,
+    cancel_reason       text,
     constraint ready_pkey primary key (lane_id, pos),
     constraint ready_claimed check ((owner is null) = (claim is null))
 ) with (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
@@ -310,6 +311,7 @@ begin
             ('started_at', 'When the last claim was made'),
             ('deadline_at', 'When the running attempt is over its deadline'),
             ('cancel_requested_at', 'When its cancellation was asked for while it ran; every way out of ready obeys it'),
+            ('cancel_reason', 'Why, as the first said who gave a reason; last_error at the end'),
             ('cause', 'Why it died: attempts, refused, lost, …'),
             ('instance_id', 'The instance that ran it last'),
             ('finished_at', 'When it ended'),
@@ -1120,6 +1122,7 @@ begin
                 else 'PENDING'
             end as fate,
             case
+                when c.cancel_reason is not null then c.cancel_reason
                 when c.verb <> 'discard' and c.cancel_requested_at is not null then 'cancelled on request while it ran'
                 when c.verb = 'lose' and c.lost_now >= lost_limit then 'worker lost ' || c.lost_now || ' times: ' || coalesce(c.reason, '')
                 else coalesce(c.reason, c.last_error)
@@ -1759,7 +1762,8 @@ begin
     -- The row may move between two looks, so each round looks everywhere in fresh snapshots.
     for round in 1..rounds loop
         update wakeful.ready r
-        set cancel_requested_at = coalesce(r.cancel_requested_at, now())
+        set cancel_requested_at = coalesce(r.cancel_requested_at, now()),
+            cancel_reason = coalesce(r.cancel_reason, nullif(cancel.reason, ''))
         where r.job_id = cancel.job_id and r.owner is not null;
         if found then
             perform wakeful.noted('cancel', cancel.job_id::text, jsonb_build_object('reason', cancel.reason, 'was', 'RUNNING'));

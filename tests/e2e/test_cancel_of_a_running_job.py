@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from support.commands import wakeful
 from support.databases import ClonedDatabase, Connection
 from support.factories import enqueue
 from support.ledger import Ledger
@@ -27,3 +28,20 @@ async def test_a_cancel_is_delivered_by_the_beat_and_is_not_taken_for_a_handlers
         assert daemon.events("job.cancel_requested")
         assert daemon.events("exit.refused") == []
     assert len(Ledger(ledger).lines("CANCELLED")) == 3
+
+
+async def test_the_reason_comes_to_its_owner_to_its_end_and_to_who_looks_at_it(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    settings = {"lease.beat": f"{BEAT_SECONDS}s"}
+    with running_daemon(db.dsn, settings=settings) as daemon:
+        job_id = (await enqueue(sql, "probe.sleep", '{"seconds": 60}')).job_id
+        daemon.wait_for("job.started", job_id=str(job_id))
+        asked = await wakeful("jobs", "cancel", job_id, "--reason", "too late", db=db)
+        requested = daemon.wait_for("job.cancel_requested", job_id=str(job_id))
+        cancelled = daemon.wait_for("job.cancelled", job_id=str(job_id))
+    shown = await wakeful("jobs", "show", job_id, db=db)
+
+    assert (asked.code, requested["reason"]) == (0, "too late")
+    assert "too late" in str(cancelled["error"])
+    assert ("CANCELLED" in shown.out, "too late" in shown.out) == (True, True)

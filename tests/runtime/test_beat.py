@@ -136,7 +136,7 @@ async def test_each_beat_looks_at_what_is_held_and_tells_what_is_lost_or_cancell
         ending.stage = "ending"
         assert await c.beat()
         (pulse,) = c.pulses
-        assert (list(pulse.lost), list(pulse.cancelled), pulse.deposed) == ([lost], [cancelled], None)
+        assert (list(pulse.lost), list(pulse.cancelled), pulse.deposed) == ([lost], [(cancelled, None)], None)
         assert kept in c.beating.holdings.snapshot()
 
 

@@ -54,7 +54,7 @@ async def test_a_running_job_is_told_by_the_next_beat_and_its_handler_knows_why(
 
         row = await job_row(sql, job_id)
         assert (row["status"], row["errors"], ended) == ("CANCELLED", [], [True])
-        assert row["last_error"] == "cancelled on request"
+        assert row["last_error"] == "not needed any more"
         assert len(one.recorder.of(JOB_CANCEL_REQUESTED)) == 1
         assert await sql.fetchval("select count(*) from wakeful.alert_outbox") == 0
         assert one.parts.holdings.snapshot() == []

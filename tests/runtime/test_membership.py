@@ -108,7 +108,7 @@ async def test_a_finding_that_is_older_than_what_is_known_changes_nothing(
         (holding,) = one.parts.holdings.snapshot()
         go_on.set()
         await one.recorder.seen(JOB_FINISHED, job_id=str(job_id))
-        one.parts.membership.receive(Pulse(lost=[holding], cancelled=[holding]))
+        one.parts.membership.receive(Pulse(lost=[holding], cancelled=[(holding, None)]))
         again = (await enqueue(sql, "LONG")).job_id
         await one.recorder.seen(JOB_FINISHED, job_id=str(again))
         assert one.recorder.of(JOB_LOST) == []

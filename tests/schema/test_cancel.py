@@ -65,6 +65,19 @@ async def test_a_running_job_keeps_its_row_its_key_and_the_time_of_the_first_req
     assert await sql.fetchval("select wakeful.find_active('k')") == job_id
 
 
+@pytest.mark.parametrize("verb", ["fail", "lose", "hand_back", "discard"])
+async def test_the_reason_given_first_for_a_running_one_stands_at_its_end(sql: Connection, verb: str) -> None:
+    job_id = await job_in(sql, "RUNNING")
+    await cancel(sql, job_id)
+    await cancel(sql, job_id, "too late")
+    await cancel(sql, job_id, "much too late")
+
+    assert await depart(sql, job_id, verb) == "CANCELLED"
+
+    last_error = await sql.fetchval("select last_error from wakeful.jobs where job_id = $1", job_id)
+    assert last_error == "too late"
+
+
 @pytest.mark.case("I15")
 @pytest.mark.parametrize(
     "verb", ["fail", "refuse", "lose", "snooze", "hand_back", "put_back", "discard", "unserved"]

@@ -218,7 +218,8 @@ class Fleet:
     def look_up(self, claims: Sequence[Claim]) -> tuple[set[int], set[int]]:
         """Which claims hold, and which are to be cancelled."""
         held = [one.claimed.job for one in claims]
-        return self.call(lambda: instances.look_up_held(self._databases[0], held, deadline=10.0))
+        found = self.call(lambda: instances.look_up_held(self._databases[0], held, deadline=10.0))
+        return found[0], set(found[1])
 
     def beat(self, slot: int) -> bool:
         """One heartbeat."""

@@ -261,11 +261,14 @@ def _press(attempt: Attempt, overseeing: Overseeing, *, at: float) -> None:
         overseeing.give_up(attempt)
 
 
-def request_cancel(attempts: Attempts, telemetry: Telemetry, holding: Holding) -> None:
+def request_cancel(
+    attempts: Attempts, telemetry: Telemetry, holding: Holding, *, reason: str | None = None
+) -> None:
     """An operator or producer asked that this job end."""
-    attempt = attempts.cancel(holding, JobCancelled("cancelled on request"))
+    why = "cancelled on request" if reason is None else f"cancelled on request: {reason}"
+    attempt = attempts.cancel(holding, JobCancelled(why))
     if attempt is not None:
-        _tell(telemetry, JOB_CANCEL_REQUESTED, attempt)
+        _tell(telemetry, JOB_CANCEL_REQUESTED, attempt, reason=reason)
 
 
 def _tell(telemetry: Telemetry, event: Event, attempt: Attempt, **fields: object) -> None:

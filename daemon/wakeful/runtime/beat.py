@@ -36,11 +36,14 @@ REMINDER_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulse:
-    """What one beat found out: `deposed` names an owner that is dead; the lists are of claims held by this process."""
+    """What one beat found out: `deposed` names an owner that is dead; the lists are of claims held by this process.
+
+    `cancelled`: each with the reason that was given, if one was.
+    """
 
     deposed: Owner | None = None
     lost: Sequence[Holding] = ()
-    cancelled: Sequence[Holding] = ()
+    cancelled: Sequence[tuple[Holding, str | None]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +153,7 @@ async def _look(beating: Beating, database: Database) -> None:
     holding, cancelled = await instances.look_up_held(database, held, deadline=beating.interval)
     pulse = Pulse(
         lost=[one for n, one in enumerate(held) if n not in holding],
-        cancelled=[held[n] for n in sorted(cancelled)],
+        cancelled=[(held[n], cancelled[n]) for n in sorted(cancelled)],
     )
     if pulse.lost or pulse.cancelled:
         beating.post(pulse)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wakeful.core.outcome import Done, Failed, HandedBack, Snoozed
+from wakeful.core.outcome import Discarded, Done, Failed, HandedBack, Snoozed
 from wakeful.runtime.conclusion import DONE, Conclusion, Landing
 from wakeful.runtime.holdings import identity_of
 from wakeful.telemetry.bus import Telemetry
@@ -100,7 +100,7 @@ def _tell(telemetry: Telemetry, event: Event, conclusion: Conclusion, landing: L
     outcome = conclusion.outcome
     if isinstance(outcome, Failed):
         fields |= {"error_type": outcome.error.type, "error": outcome.error.message}
-    if isinstance(outcome, Snoozed):
+    if isinstance(outcome, Snoozed | Discarded):
         fields["error"] = outcome.reason
     if landing.fate == "PENDING":
         fields["next_run_in"] = round(landing.delay, 1)

@@ -46,8 +46,8 @@ class Membership:
             self._deposed(pulse.deposed)
         for holding in pulse.lost:
             self._lost(holding, "another claim holds the job, or none")
-        for holding in pulse.cancelled:
-            request_cancel(self.attempts, self.telemetry, holding)
+        for holding, reason in pulse.cancelled:
+            request_cancel(self.attempts, self.telemetry, holding, reason=reason)
 
     async def register(self) -> Owner:
         """Publish what our handlers declare, and make a row for this process. Raises StoreUnavailable."""

@@ -94,8 +94,8 @@ async def beat(
 
 async def look_up_held(
     database: Database, held: Sequence[Held], *, deadline: float
-) -> tuple[set[int], set[int]]:
-    """Indexes (from 0) of the claims that still hold, and of those whose cancellation was asked for."""
+) -> tuple[set[int], dict[int, str | None]]:
+    """Indexes (from 0) of the claims that still hold, and of those whose cancellation was asked for, and why."""
     rows = await database.fetch(
         "look_up_held",
         [one.lane_id for one in held],
@@ -104,7 +104,7 @@ async def look_up_held(
         deadline=deadline,
     )
     holding = {row["n"] - 1 for row in rows}
-    return holding, {row["n"] - 1 for row in rows if row["cancel_requested"]}
+    return holding, {row["n"] - 1: row["cancel_reason"] for row in rows if row["cancel_requested"]}
 
 
 async def drain(

@@ -157,7 +157,8 @@ JOB_OVERLAPPED: Final = Event("job.overlapped", "warning",
     "A stuck attempt was failed while its code still ran: it may overlap the next.", (*_JOB, "over_seconds"))
 TRACING_FAILED: Final = Event("tracing.failed", "warning",
     "OpenTelemetry raised: attempts may have no spans. Told once; no job is touched.", ("error",))
-JOB_CANCEL_REQUESTED: Final = Event("job.cancel_requested", "info", "A running job was asked to end.", _JOB)
+JOB_CANCEL_REQUESTED: Final = Event("job.cancel_requested", "info",
+    "A running job was asked to end.", (*_JOB, "reason"))
 PROGRESS_REFUSED: Final = Event("progress.refused", "warning", "Progress of a former claim was not stored.",
     _JOB)
 FLUSH_COMMITTED: Final = Event("flush.committed", "debug", "Outcomes were committed together.",
