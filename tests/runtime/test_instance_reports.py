@@ -80,12 +80,18 @@ async def reported(sql: Connection, column: str) -> object:
     return await sql.fetchval(f"select {column} from wakeful.instance")
 
 
+@pytest.mark.parametrize("seen_after", [1.0, 100.0], ids=["seen by the thread", "seen by the loop alone"])
 async def test_a_loop_that_a_handler_blocked_is_told_when_it_is_over(
-    db: ClonedDatabase, store: Database, said: Heard, sql: Connection
+    db: ClonedDatabase, store: Database, said: Heard, sql: Connection, seen_after: float
 ) -> None:
     vitals, over = Vitals(), anyio.Event()
     watchdog = Watchdog(
-        attempts=Attempts(), lease=Lease(), telemetry=said.telemetry, health=Health(), vitals=vitals
+        attempts=Attempts(),
+        lease=Lease(),
+        telemetry=said.telemetry,
+        health=Health(),
+        vitals=vitals,
+        blocked_after=seen_after,
     )
     async with living(db, store, said, vitals), anyio.create_task_group() as group:
         group.start_soon(watchdog.pulse, over)

@@ -255,9 +255,14 @@ async def test_of_ten_thousand_queues_that_stand_still_people_hear_in_a_bounded_
     assert len(first) == MOST + 1
     assert (await details(scene.sql, "queue_stalled:*"))["more"] == 10000 - MOST
 
+    # Others may be worse by now: who is told of one thing and then of another hears of nothing.
+    await scene.sql.execute(
+        """update wakeful.lane_head h set since = since - random() * interval '1 hour' from wakeful.ready r
+           where r.lane_id = h.lane_id"""
+    )
     await pass_time(scene.sql, 2 * MINUTE)
     await evaluate(scene.store)
-    assert await keys(scene.sql) == first, "the same ones, look after look"
+    assert await keys(scene.sql) == first
     await scene.sql.execute("update wakeful.ready set run_after = now()")
     await pass_time(scene.sql, 2 * MINUTE)
     await evaluate(scene.store)

@@ -180,7 +180,7 @@ async def test_a_rule_that_takes_too_long_stops_no_other_and_ends_nothing(
 async def test_types_count_by_themselves_where_settings_name_them(store: Database, sql: Connection) -> None:
     await sql.execute(
         """insert into wakeful.rescue (queue, job_type, jobs)
-           values ('mail', 'SEND', 4), ('mail', 'PAY', 2), ('mail', 'LOG', 3)"""
+           values ('mail', 'SEND', 4), ('mail', 'PAY', 2), ('mail', 'LOG', 3), ('slow', 'OCR', 25)"""
     )
     await evaluate(
         store,
@@ -189,7 +189,11 @@ async def test_types_count_by_themselves_where_settings_name_them(store: Databas
         mail=RuleSettings(rule="rescues", queues=("mail",), least=9),
     )
     rows = await sql.fetch("select dedupe_key, severity from wakeful.alert order by 1")
-    assert [tuple(row) for row in rows] == [("rescues:mail", "error"), ("rescues:mail:PAY", "critical")]
+    assert [tuple(row) for row in rows] == [
+        ("rescues:mail", "error"),
+        ("rescues:mail:PAY", "critical"),
+        ("rescues:slow", "error"),
+    ]
 
 
 async def test_a_type_in_two_queues_is_one_alert_by_the_settings_of_each(
