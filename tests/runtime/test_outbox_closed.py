@@ -131,7 +131,7 @@ async def test_an_address_that_refuses_everything_for_long_is_closed_as_one_that
         assert len(receiver.received) == asked
 
 
-@pytest.mark.parametrize("reply", [refuse(500), refuse(429), hang_up, refuse(302)])
+@pytest.mark.parametrize("reply", [refuse(500), refuse(429), hang_up])
 async def test_trouble_of_other_kinds_closes_nothing_and_a_success_forgives(
     db: ClonedDatabase, sql: Connection, said: Heard, reply: Reply
 ) -> None:

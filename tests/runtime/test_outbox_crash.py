@@ -28,7 +28,7 @@ from support.dispatching import (
     webhooks,
 )
 from support.eventually import eventually
-from support.receiver import Received, accept, running_receiver
+from support.receiver import Received, accept, refuse, running_receiver
 from wakeful.telemetry.events import OUTBOX_DELIVERED
 
 _CHILD = Path(support.__file__).parent / "dispatcher_child.py"
@@ -141,8 +141,8 @@ async def test_killed_in_the_middle_of_a_step_nothing_is_lost_and_nothing_is_tol
 
 
 @pytest.mark.case("F73")
-@pytest.mark.parametrize("step", ["lease", "mark"])
-async def test_killed_in_a_lease_or_a_mark_it_is_sent_again_with_the_same_id_and_bytes(
+@pytest.mark.parametrize("step", ["lease", "mark", "postpone"])
+async def test_killed_in_a_lease_a_mark_or_a_postponement_it_is_sent_again_with_the_same_id_and_bytes(
     db: ClonedDatabase, sql: Connection, step: str
 ) -> None:
     said = heard()
@@ -152,12 +152,12 @@ async def test_killed_in_a_lease_or_a_mark_it_is_sent_again_with_the_same_id_and
     async def hold(received: Received, request: web.Request) -> web.StreamResponse:
         await transaction.start()
         await lock.execute("lock table wakeful.alert_delivery in share mode")
-        return await accept(received, request)
+        return await (accept if step == "mark" else refuse(500))(received, request)
 
     await alert(sql, "a")
     async with store_of(db, said) as store:
         await composed(store, said, "hook")
-    async with running_receiver(*([hold] if step == "mark" else [])) as receiver:
+    async with running_receiver(*([] if step == "lease" else [hold])) as receiver:
         if step == "lease":
             await transaction.start()
             await lock.execute("lock table wakeful.alert_delivery in share mode")
@@ -170,7 +170,7 @@ async def test_killed_in_a_lease_or_a_mark_it_is_sent_again_with_the_same_id_and
         async with dispatching(db, said, webhooks(said, hook=receiver.url)):
             await eventually(lambda: unsent(sql), until=lambda left: left == 0, timeout=30)
 
-    assert len(receiver.received) == (2 if step == "mark" else 1)
+    assert len(receiver.received) == (1 if step == "lease" else 2)
     assert len({(request.message_id, request.body) for request in receiver.received}) == 1
 
 

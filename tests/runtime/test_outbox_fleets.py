@@ -30,7 +30,7 @@ from support.dispatching import (
     webhooks,
 )
 from support.eventually import eventually
-from support.receiver import Reply, accept, hang_up, refuse, reset, running_receiver, stall
+from support.receiver import Reply, accept, refuse, reset, running_receiver, stall
 from support.working import REGISTRATION
 from wakeful.core.alert_settings import AlertSettings
 from wakeful.core.settings import DatabaseSettings
@@ -172,7 +172,7 @@ def _child(clock: FakeClock, dsn: str, url: str) -> Iterator[None]:
         child.wait()
 
 
-@pytest.mark.parametrize("reply", [reset, hang_up, stall])
+@pytest.mark.parametrize("reply", [reset, stall])
 async def test_a_reply_that_is_cut_off_costs_a_repeat_and_holds_up_no_other(
     db: ClonedDatabase, sql: Connection, said: Heard, reply: Reply
 ) -> None:

@@ -32,6 +32,7 @@ from wakeful.outbox.sinks.webhook import WEBHOOK
 ALERTS = 300
 CARDS = 20  # what a storm leaves of them; the rest is one line
 HURRY = 10  # the vendors' seconds are tenths here, and so are the paces that are kept to them
+COUNTED = 5  # of its seconds
 A_FEW = 5
 
 
@@ -62,11 +63,10 @@ class Strict:
     taken: list[str] = field(default_factory=list)
 
     async def reply(self, received: Received, request: web.Request) -> web.StreamResponse:
-        """Take it, unless so many came in the last of its seconds that one more is too much."""
+        """Take it, unless more came in the last of its seconds than it takes, and one: each forgives a short burst."""
         self.at.append(time.monotonic())
-        span = max(1.0, 1 / self.vendor.a_second) / HURRY
-        lately = sum(at > self.at[-1] - span for at in self.at)
-        if lately > max(1.0, self.vendor.a_second):
+        lately = sum(at > self.at[-1] - COUNTED / HURRY for at in self.at)
+        if lately > COUNTED * self.vendor.a_second + 1:
             self.refused += 1
             return web.Response(status=429, headers={"Retry-After": "1"})
         self.taken.append(received.body.decode())

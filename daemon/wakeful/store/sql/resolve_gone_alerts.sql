@@ -6,13 +6,17 @@ with gone as materialized (
     where a.state <> 'resolved' and a.kind = 'job_dead' and not a.lasting
       and not exists (
           select from wakeful.alert_outbox o where o.alert_id is null and o.dedupe_key = a.dedupe_key)
-      and not exists (
-          select from wakeful.alert_outbox o
-          join wakeful.dead d on d.job_id = o.job_id and d.run_no::text = o.body ->> 'run_no'
-          where o.alert_id = a.alert_id)
-      and a.occurrences = (
-          select count(*) from wakeful.alert_outbox o
-          where o.alert_id = a.alert_id and o.job_id is not null and o.body ->> 'run_no' is not null)
+      -- For each alert by itself, and no further than the first that is dead: not as a join with every dead letter there is.
+      and case
+          when (
+              select true from wakeful.alert_outbox o
+              join wakeful.dead d on d.job_id = o.job_id and d.run_no::text = o.body ->> 'run_no'
+              where o.alert_id = a.alert_id
+              limit 1) then false
+          else a.occurrences = (
+              select count(*) from wakeful.alert_outbox o
+              where o.alert_id = a.alert_id and o.job_id is not null and o.body ->> 'run_no' is not null)
+          end
     limit 1000
     for no key update skip locked
 )
