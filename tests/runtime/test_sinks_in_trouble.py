@@ -196,6 +196,29 @@ async def test_trouble_while_less_is_sent_is_no_end_of_the_message(kind: SinkKin
     assert (outcome(answered), answered.retry_after) == ("retry", 7.0)
 
 
+MILLISECONDS: list[tuple[list[tuple[str, str]], float | None]] = [
+    ([("Retry-After-Ms", "1500")], 1.5),
+    ([("x-ms-retry-after-ms", "20.5")], 0.021),
+    ([("Retry-After", "3"), ("Retry-After-Ms", "64000")], 64.0),
+    ([("Retry-After", "90"), ("Retry-After-Ms", "64000")], 90.0),
+    ([("Retry-After-Ms", "99999999999999")], 3600.0),
+    ([("Retry-After-Ms", "-5")], None),
+    ([("Retry-After-Ms", "0")], None),
+    ([("Retry-After-Ms", "soon")], None),
+]
+
+
+@kinds
+@pytest.mark.case("F67")
+async def test_a_wait_in_milliseconds_is_one(kind: SinkKind) -> None:
+    for headers, seconds in MILLISECONDS:
+        async with running_receiver(otherwise=answer(429, headers=headers)) as receiver:
+            answered = await tried(sink_of(kind, receiver.url))
+
+        assert isinstance(answered, Failed)
+        assert answered.retry_after == seconds, headers
+
+
 WRONG = {
     "expired": "it has expired",
     "too early": "it is not valid yet",

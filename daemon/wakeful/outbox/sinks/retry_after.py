@@ -31,6 +31,12 @@ def retry_after(value: str | None, *, server_date: str | None, now: datetime) ->
     return min(seconds, LONGEST_SECONDS) if seconds > 0 else None
 
 
+def in_seconds(milliseconds: str) -> str:
+    """Give a number of milliseconds as one of seconds, both as texts; nothing where it is none."""
+    text = milliseconds.strip()
+    return f"{float(text) / 1000:.3f}" if _NUMBER.fullmatch(text) else ""
+
+
 def longest_wait(values: Iterable[str], body: str, *, server_date: str | None, now: datetime) -> float | None:
     """Give the longest of what some headers and a body like ``{"retry_after": 0.65}`` ask for."""
     asked = (*values, wait_in(body))

@@ -14,7 +14,7 @@ from typing import Final
 
 from wakeful.outbox.sinks.exchange import Reply
 from wakeful.outbox.sinks.protocol import Failed
-from wakeful.outbox.sinks.retry_after import longest_wait
+from wakeful.outbox.sinks.retry_after import in_seconds, longest_wait
 
 # The same bytes would be refused again: too large, or not what is read there. Everything else may be a receiver that
 # is being changed, so it is tried again.
@@ -26,6 +26,7 @@ NEVER_ACCEPTED_BY_VENDORS: Final = NEVER_ACCEPTED | {400, 414, 431}
 _REJECTED: Final = frozenset({400, 401, 403, 404})
 _HINTS: Final[Mapping[int, str]] = {2: "a success here has another status", 3: "redirects are not followed"}
 _WAIT_HEADERS: Final = ("Retry-After", "X-RateLimit-Reset-After", "RateLimit-Reset")
+_MILLISECOND_HEADERS: Final = ("Retry-After-Ms", "x-ms-retry-after-ms")  # gateways before a vendor
 _SLOW_DOWN: Final = frozenset({429, 503})
 
 
@@ -53,8 +54,12 @@ def misunderstood(reply: Reply, what: str) -> Failed:
 def asked_to_wait(reply: Reply) -> float | None:
     """Give the seconds that a reply asks to wait, in whatever way."""
     names = _WAIT_HEADERS if reply.status in _SLOW_DOWN else _WAIT_HEADERS[:1]
+    milliseconds = _MILLISECOND_HEADERS if reply.status in _SLOW_DOWN else ()
     return longest_wait(
-        (value for name in names for value in reply.headers.getall(name, [])),
+        (
+            *(value for name in names for value in reply.headers.getall(name, [])),
+            *(in_seconds(value) for name in milliseconds for value in reply.headers.getall(name, [])),
+        ),
         reply.text if reply.status in _SLOW_DOWN else "",
         server_date=reply.headers.get("Date"),
         now=datetime.now(UTC),
