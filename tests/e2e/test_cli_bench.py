@@ -125,7 +125,9 @@ async def test_an_instance_that_would_take_the_measured_jobs_is_named(
     db: ClonedDatabase, sql: Connection
 ) -> None:
     await sql.fetch(
-        statements()["register_instance"], 1, "greedy", "there", 4711, "0", 30.0, True, "{}", ["*"]
+        statements()["register_instance"],
+        *(1, "greedy", "there", 4711, "0", 30.0, True, "{}", ["*"]),
+        *([], [], "hash"),
     )
     before = await everything(sql)
     ended = await wakeful("bench", "--jobs", 10, db=db)

@@ -1,4 +1,4 @@
-"""The command `wakeful` as a process of its own, as a shell starts it."""
+"""The command `wakeful` as a process of its own; one that runs beside the test is started as a shell does."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
 from support.databases import ClonedDatabase
+from support.warm import forking
 
 PROGRAM = (sys.executable, "-W", "error", "-m", "wakeful")
 
@@ -47,14 +49,16 @@ async def wakeful(
     environ: Mapping[str, str] | None = None,
 ) -> Ended:
     """Run a command to its end, on this database, in a folder without a configuration."""
-    ended = await anyio.run_process(
-        [*PROGRAM, *map(str, arguments)],
-        input=stdin.encode(),
-        check=False,
-        cwd=folder or "/",
-        env=environment(db, role=role, more=environ),
+    code, out, err = await anyio.to_thread.run_sync(
+        partial(
+            forking().run,
+            [*map(str, arguments)],
+            stdin=stdin.encode(),
+            folder=str(folder or "/"),
+            environ=environment(db, role=role, more=environ),
+        )
     )
-    return Ended(code=ended.returncode, out=ended.stdout.decode(), err=ended.stderr.decode())
+    return Ended(code=code, out=out.decode(), err=err.decode())
 
 
 @asynccontextmanager
@@ -77,7 +81,7 @@ class Lines:
     stream: TextReceiveStream
     kept: str = ""
 
-    async def next(self, *, within: float = 20.0) -> str:
+    async def next(self, *, within: float = 40.0) -> str:
         """Wait for a line and give it. Raises TimeoutError, or EndOfStream."""
         with anyio.fail_after(within):
             while "\n" not in self.kept:
