@@ -206,9 +206,8 @@ async def test_killed_after_the_lease_and_before_anybody_has_read_it_it_is_sent_
 
 
 @pytest.mark.case("F73")
-@pytest.mark.parametrize("table", ["alert", "alert_delivery"], ids=["folding", "making_messages"])
 async def test_of_two_at_the_same_step_one_is_killed_and_the_other_tells_each_once(
-    db: ClonedDatabase, sql: Connection, table: str
+    db: ClonedDatabase, sql: Connection
 ) -> None:
     await alert(sql, "a", times=3)
     await alert(sql, "b")
@@ -216,7 +215,7 @@ async def test_of_two_at_the_same_step_one_is_killed_and_the_other_tells_each_on
     async with running_receiver() as receiver:
         transaction = lock.transaction()
         await transaction.start()
-        await lock.execute(f"lock table wakeful.{table} in share mode")
+        await lock.execute("lock table wakeful.alert_delivery in share mode")
         with _child(db, receiver.url) as killed:
             await eventually(lambda: _waits(sql), timeout=30)
             with _child(db, receiver.url):
