@@ -35,6 +35,8 @@ MOST: Final = 200  # alerts of one rule: beyond that nobody reads them one by on
 _KEY_LIMIT: Final = 900  # bytes: what an index takes has a bound
 _EVERY_RULE: Final = "every rule"
 
+Held = tuple[Found, RuleSettings | None]  # what holds, and by which settings
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluating:
@@ -74,7 +76,7 @@ class Evaluating:
 
     async def _hold(self, rule: Rule, known: frozenset[str]) -> None:
         found = await conditions.find(self.database, rule.statement, self._lowest(rule))
-        held = [condition_of(rule, one, self._set(rule, one)) for one in found if self._holds(rule, one)]
+        held = [(one, self._set(rule, one)) for one in found if self._holds(rule, one)]
         chosen = bounded(rule, held, known)
         for opened in await conditions.hold(self.database, rule.name, chosen, rules=self.fingerprint):
             self.telemetry.emit(
@@ -152,45 +154,52 @@ def condition_of(rule: Rule, found: Found, settings: RuleSettings | None) -> Con
     details = jsontext.loads(found.details_text)
     told = details if isinstance(details, dict) else {}
     return Condition(
-        key=_short(f"{rule.name}:{found.what}"),
+        key=key_of(rule, found),
         title=rule.title(found)[:500],
-        severity=(settings and settings.severity) or rule.severity,
+        severity=_severity(rule, settings),
         job_type=found.job_type,
         subject=found.subject,
         details_text=jsontext.dumps({**told, "advice": rule.advice}),
     )
 
 
-def bounded(rule: Rule, held: Sequence[Condition], known: frozenset[str]) -> list[Condition]:
-    """Give a condition for each key; of many those that have an alert, then the first, and the rest as one."""
-    by_key: dict[str, Condition] = {}
-    for one in held:
-        before = by_key.setdefault(one.key, one)
-        if rank(one.severity) > rank(before.severity):
-            by_key[one.key] = one
-    if len(by_key) <= MOST:
-        return list(by_key.values())
-    ordered = sorted(by_key.values(), key=lambda one: one.key not in known)
-    rest = ordered[MOST:]
-    worst = max(rest, key=lambda one: rank(one.severity))
-    more = Condition(
-        key=f"{rule.name}:*",
-        title=f"{len(rest)} more of {rule.name}, such as: {worst.title}"[:500],
-        severity=worst.severity,
-        job_type=None,
-        subject=None,
-        details_text=jsontext.dumps({"more": len(rest), "advice": rule.advice}),
-    )
-    return [*ordered[:MOST], more]
-
-
-def _about(settings: Mapping[str, RuleSettings], name: str) -> list[RuleSettings]:
-    return [one for section, one in settings.items() if (one.rule or section) == name]
-
-
-def _short(key: str) -> str:
-    """A key that an index takes, whatever it was made of."""
+def key_of(rule: Rule, found: Found) -> str:
+    """The key of an alert about what was found: one that an index takes, whatever it was made of."""
+    key = f"{rule.name}:{found.what}"
     whole = key.encode()
     if len(whole) <= _KEY_LIMIT:
         return key
     return f"{whole[:_KEY_LIMIT].decode(errors='ignore')}:{hashlib.sha256(whole).hexdigest()[:16]}"
+
+
+def bounded(rule: Rule, held: Iterable[Held], known: frozenset[str]) -> list[Condition]:
+    """Give a condition for each key; of many those that have an alert, then the first, and the rest as one."""
+    by_key: dict[str, Held] = {}
+    for found, settings in held:
+        before = by_key.setdefault(key_of(rule, found), (found, settings))
+        if rank(_severity(rule, settings)) > rank(_severity(rule, before[1])):
+            by_key[key_of(rule, found)] = (found, settings)
+    keys = sorted(by_key, key=lambda key: key not in known)
+    told = [condition_of(rule, *by_key[key]) for key in keys[:MOST]]
+    return told if len(keys) <= MOST else [*told, _rest(rule, [by_key[key] for key in keys[MOST:]])]
+
+
+def _rest(rule: Rule, held: Sequence[Held]) -> Condition:
+    """What a rule says of all that is too much to be told one by one."""
+    found, settings = max(held, key=lambda one: rank(_severity(rule, one[1])))
+    return Condition(
+        key=f"{rule.name}:*",
+        title=f"{len(held)} more of {rule.name}, such as: {rule.title(found)}"[:500],
+        severity=_severity(rule, settings),
+        job_type=None,
+        subject=None,
+        details_text=jsontext.dumps({"more": len(held), "advice": rule.advice}),
+    )
+
+
+def _severity(rule: Rule, settings: RuleSettings | None) -> str:
+    return (settings and settings.severity) or rule.severity
+
+
+def _about(settings: Mapping[str, RuleSettings], name: str) -> list[RuleSettings]:
+    return [one for section, one in settings.items() if (one.rule or section) == name]
