@@ -45,9 +45,12 @@ def spans_of(receiver: Receiver) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize("hides", [False, True], ids=["for-all", "for-itself"])
 async def test_the_environment_of_opentelemetry_is_all_that_it_takes(
-    db: ClonedDatabase, sql: Connection, monkeypatch: pytest.MonkeyPatch
+    db: ClonedDatabase, sql: Connection, monkeypatch: pytest.MonkeyPatch, hides: bool
 ) -> None:
+    if hides:
+        monkeypatch.setenv("HIDE_INSTRUMENTATION", "1")
     async with running_receiver(otherwise=answer(200)) as receiver:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url.removesuffix(PATH))
         with running_daemon(
@@ -60,6 +63,7 @@ async def test_the_environment_of_opentelemetry_is_all_that_it_takes(
             )
             finished = daemon.wait_for("job.finished")
             assert daemon.wait_for("daemon.started")["tracing"] == "link"
+            assert not [line for line in daemon.raw if "Overriding" in line]  # nobody was instrumented twice
             daemon.send(signal.SIGTERM)
             assert await to_thread.run_sync(daemon.exit_code) == 0
 

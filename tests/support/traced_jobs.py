@@ -10,6 +10,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from wakeful import JobContext, Registry
 
 registry = Registry()
+if "HIDE_INSTRUMENTATION" in os.environ:  # as releases of opentelemetry-instrument did that still are in use
+    kept = [one for one in os.environ["PYTHONPATH"].split(os.pathsep) if "auto_instrumentation" not in one]
+    os.environ["PYTHONPATH"] = os.pathsep.join(kept)
 # Not the global one, which the tests' process has, too: there this module is only imported.
 provider = TracerProvider()
 

@@ -113,7 +113,9 @@ def is_instrumented() -> bool:
 
 
 def instrument() -> None:
-    """Do in this process what `opentelemetry-instrument` did in its parent, which keeps it from all children."""
+    """Do here what `opentelemetry-instrument` did in the parent, which some releases keep from all children."""
+    if is_instrumented():
+        return
     with suppress(Exception):  # as there: what can't be instrumented runs without
         importlib.import_module(_INSTRUMENTED).initialize()
 
