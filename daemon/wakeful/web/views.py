@@ -29,8 +29,9 @@ def alert_page(row: PageRow, environment: str) -> web.Response:
     """Show an alert."""
     title, state = row["title"], row["state"]
     parts = [
-        facts(_alert_facts(row)),
+        facts(_times(row)),
         verbatim(clean(row["error"], _ERROR_BYTES)),
+        facts(_alert_facts(row)),
         listed("Latest", (_occurrence(one) for one in _entries(row["latest"]))),
         listed("Who was told", (_telling(one) for one in _entries(row["told"]))),
         *_what_next(row),
@@ -61,7 +62,8 @@ def ask_to_acknowledge(row: PageRow, environment: str) -> web.Response:
             "Acknowledging says that you look after it: nobody is reminded of it, and it goes to nobody else."
             " People are told when it is over."
         ),
-        facts(_alert_facts(row)),
+        facts(_times(row)),
+        verbatim(clean(row["error"], _ERROR_BYTES)),
         form("Your name, for the others (may be left out)", "Acknowledge"),
     ]
     return page(row["title"], parts, over=overline(_named("Acknowledge", environment), row["severity"]))
@@ -126,11 +128,14 @@ def _stands(row: PageRow, environment: str) -> web.Response:
     return page(row["title"], parts, over=overline(_named(row["state"], environment), "good"))
 
 
-def _alert_facts(row: PageRow) -> Iterator[tuple[str, object]]:
+def _times(row: PageRow) -> Iterator[tuple[str, object]]:
     count = row["occurrences"]
     yield "How often", "once" if count == _ONE else f"{count:,} times"
     yield "Since", moment(row["first_seen"])
     yield "Last", moment(row["last_seen"]) if count > _ONE else ""
+
+
+def _alert_facts(row: PageRow) -> Iterator[tuple[str, object]]:
     yield "Kind", row["kind"]
     yield "Job type", row["job_type"]
     yield "Queue", row["queue"]
