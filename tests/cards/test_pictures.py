@@ -19,6 +19,7 @@ from support.looking import BETWEEN_CHARACTERS, DEPTH, PROBLEMS, SEEN
 from support.pictured import ERRORS, SUBJECTS, VENDORS, messages, pages
 from wakeful.core.alert_settings import AlertSettings
 from wakeful.outbox.cards.shortening import MARK, cut, utf16_units
+from wakeful.outbox.rules import RULES
 from wakeful.outbox.specimens import names, specimen_of
 from wakeful.telemetry.redaction import Redactor
 
@@ -166,6 +167,7 @@ def test_what_a_browser_holds_for_one_character_is_never_cut_in_two(browser: Bro
     assert [text for text, fine in zip(texts, judged, strict=True) if not fine] == []
 
 
+CONDITIONS = [rule.name for rule in RULES]
 NOW = datetime(2026, 12, 1, 6, 12, tzinfo=UTC)
 SETTINGS = AlertSettings(
     environment="production", public_url="https://wakeful.example.com", link_key="not-a-secret" * 4
@@ -183,8 +185,10 @@ def test_each_alert_that_rules_make_can_be_read_and_has_its_buttons(browser: Bro
             browser.picture(Path(FOLDER) / f"specimens-{vendor}-{name}.png")
 
     assert wrong == []
+    assert {name for name, text in texts.items() if json.loads(text)["data"]["advice"]} == set(CONDITIONS)
     for name, card in seen(browser, vendor, texts).items():
         data = json.loads(texts[name])["data"]
         shown = " ".join(card.text.split())
         assert data["title"][:100] in shown, name
+        assert (data["advice"] or "") in shown, name
         assert vendor == "text" or card.links == {link["url"] for link in data["links"]}, name

@@ -32,6 +32,7 @@ def body(message_type: str = "alert.opened", /, **changed: object) -> str:
         "last_seen": "2026-12-01T06:12:40+00:00",
         "error": ENGLISH,
         "attempts": {"made": 5, "most": 5},
+        "advice": None,
         "environment": "production",
         "samples": [{"job_id": f"job {n}", "subject": f"place {n}", "error": ENGLISH} for n in range(1, 4)],
         "links": [

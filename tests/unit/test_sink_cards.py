@@ -89,6 +89,18 @@ def test_a_card_answers_what_how_often_since_when_to_what_and_where(
 
 
 @vendors
+def test_what_to_do_is_said_while_it_lasts(render: Render, problems: Problems) -> None:
+    advice = "start an instance that serves it"
+
+    said = render(body(advice=advice)).decode().replace("\\", "")
+    over = render(body("alert.resolved", advice=advice, resolved_reason="quiet")).decode()
+
+    assert problems(render(body(advice=advice))) == []
+    assert "What to do" in said and advice in said
+    assert advice not in over
+
+
+@vendors
 def test_a_message_of_the_least_that_there_is_is_a_card(render: Render, problems: Problems) -> None:
     least = {"alert_id": 1, "kind": "trouble", "severity": "info", "title": "a title"}
     text = json.dumps({"type": "alert.opened", "timestamp": "2026-12-01T00:00:00+00:00", "data": least})

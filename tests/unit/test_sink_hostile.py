@@ -156,7 +156,7 @@ vendors = pytest.mark.parametrize(("show", "post", "problems"), VENDORS.values()
 
 def seen(card: str) -> str:
     """The text of a card as it is read."""
-    others = re.sub(r"<b>(Over because|How often|Since|Last):</b>", "", card)
+    others = re.sub(r"<b>(Over because|How often|Since|Last|What to do):</b>", "", card)
     assert not re.search(r'class="(unasked|mention|spoiler)"|<script|<b>|<i>|<s>', others)
     return html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", "", card))
 

@@ -80,6 +80,7 @@ def _condition(rule: Rule, now: datetime) -> Specimen:
         key=held.key,
         job_type=held.job_type,
         subject=held.subject,
+        lasting=True,
     )
     return looked, Story(body_text=held.details_text, samples_text="[]")
 
@@ -143,6 +144,7 @@ def _looked(
     subject: str | None = None,
     occurrences: int = 1,
     job_id: UUID | None = None,
+    lasting: bool = False,
 ) -> Looked:
     return Looked(
         alert_id=int(SPECIMEN),
@@ -157,7 +159,7 @@ def _looked(
         occurrences=occurrences,
         first_seen=now - timedelta(seconds=10),
         last_seen=now,
-        lasting=False,
+        lasting=lasting,
         state="open",
         opened_at=now,
         resolved_at=None,

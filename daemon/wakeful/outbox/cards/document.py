@@ -71,6 +71,7 @@ class Notice:
     last_seen: str
     error: str
     attempts: str
+    advice: str
     environment: str
     resolved_reason: str
     state: str
@@ -156,6 +157,7 @@ def _notice(data: Mapping[str, object], *, deep: bool) -> Notice:
         last_seen=line(data.get("last_seen")),
         error=_last_line(data.get("error")),
         attempts=_attempts(data.get("attempts")),
+        advice=line(data.get("advice")),
         environment=line(data.get("environment")),
         resolved_reason=line(data.get("resolved_reason")),
         state=line(data.get("state")),

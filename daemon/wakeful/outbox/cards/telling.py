@@ -74,7 +74,7 @@ def state(message: Message) -> str:
 
 
 def times(message: Message, room: Room) -> tuple[Fact, ...]:
-    """Give how often it happened and since when; before these why it is over. A card has them before the error."""
+    """Give why it is over, how often it happened, since when, and what to do. They stand before the error."""
     notice = message.notice
     over = _REASONS.get(notice.resolved_reason, notice.resolved_reason)
     known = (
@@ -82,6 +82,7 @@ def times(message: Message, room: Room) -> tuple[Fact, ...]:
         ("How often", how_often(notice)),
         ("Since", " ".join(part for part in (when(notice.first_seen), _so_far(message)) if part)),
         ("Last", when(notice.last_seen) if notice.occurrences > 1 else ""),
+        ("What to do", "" if is_resolved(message) else notice.advice),
     )
     return _known(known, room)
 
