@@ -177,6 +177,11 @@ ALONE = (
         test="test_life_of_a_daemon.py::test_a_database_that_is_not_there_yet_is_waited_for",
     ),
     Alone(
+        fault="the database's name is pointed at another address",
+        happens="found at the next connect; no restart, nothing charged",
+        test="test_moved_hosts.py::test_a_name_that_is_pointed_elsewhere_needs_no_restart",
+    ),
+    Alone(
         fault="SIGTERM while the database is away",
         happens="a clean and quick exit",
         test="test_life_of_a_daemon.py::test_a_stop_while_the_database_is_away_is_clean_and_quick",
