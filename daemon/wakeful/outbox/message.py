@@ -51,9 +51,8 @@ class Composer:
                 "group": self.redactor.text(looked.dedupe_key),
                 "error": self._first_line(known.get("last_error", known.get("error"))),
                 "attempts": _attempts(known),
-                "advice": known.get("advice")
-                if looked.lasting
-                else None,  # of a rule, and of nobody's payload
+                # Of a rule: what events bring may be anybody's payload.
+                "advice": known.get("advice") if looked.lasting else None,
                 "environment": self.settings.environment,
                 "samples": self._samples(story.samples_text),
                 "links": links_of(kind, looked, self.settings),
