@@ -15,9 +15,10 @@ import pytest
 from support import factories
 from support.databases import ClonedDatabase, Connection
 from support.dispatching import Heard, composed, heard, store_of, take
-from support.linked import FORM, SECRET, Answer, Linked, linked_apart, open_alert, path_to, snapshot
+from support.linked import FORM, SECRET, Answer, Linked, linked, linked_apart, open_alert, path_to, snapshot
 from wakeful.core.links import Purpose
-from wakeful.store.database import Database
+from wakeful.core.settings import DatabaseSettings
+from wakeful.store.database import Database, open_database
 
 NASTY = "<script>alert(1)</script>\u202e\"'&"
 PAYLOAD = "value-of-the-payload"
@@ -298,6 +299,28 @@ async def test_an_alert_without_a_job_type_is_muted_by_its_queue(
     row = await sql.fetchrow("select kind, job_type, queue, subject from wakeful.alert_mute")
     assert row is not None
     assert tuple(row) == ("odd_rate", None, "mail", None)
+
+
+async def test_a_daemon_that_may_only_what_a_worker_may_shows_mutes_and_acknowledges(
+    db: ClonedDatabase, sql: Connection, database: Database, said: Heard
+) -> None:
+    job_id = await dead_job(sql, database, said)
+    await sql.execute("create role worker_of_link_test login in role wakeful_worker")
+    try:
+        settings = DatabaseSettings(dsn=db.dsn_as("worker_of_link_test"))
+        async with open_database(settings, said.telemetry) as lesser, linked(lesser) as pages:
+            answers = [
+                await pages.get(path_to("alert", 1)),
+                await pages.get(path_to("job", job_id)),
+                await pages.post(path_to("mute", 1)),
+                await pages.post(path_to("acknowledge", 1)),
+            ]
+    finally:
+        await sql.execute("drop role worker_of_link_test")
+
+    assert [one.status for one in answers] == [200] * 4
+    assert await sql.fetchval("select state from wakeful.alert") == "acknowledged"
+    assert await sql.fetchval("select count(*) from wakeful.alert_mute") == 1
 
 
 async def test_acknowledge_takes_it_on_once_and_says_who_did(
