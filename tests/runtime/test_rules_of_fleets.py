@@ -258,6 +258,31 @@ async def test_what_a_look_leaves_out_it_would_not_have_found(store: Database, s
     assert sight.idle == frozenset()
 
 
+async def test_a_worker_may_evaluate_all_of_them(db: ClonedDatabase, said: Heard, sql: Connection) -> None:
+    """As a role that has wakeful_worker and nothing else."""
+    await sql.execute("create role worker_of_rules_test login in role wakeful_worker")
+    try:
+        settings = DatabaseSettings(dsn=db.dsn_as("worker_of_rules_test"))
+        async with open_database(settings, said.telemetry) as store:
+            owner = await register(store, sinks=("hook",), critical_types=("PAY",))
+            await owner.beat(DEAF)
+            await enqueue(sql)
+            await sql.execute(
+                """insert into wakeful.alert_sink (sink, closed_at) values ('hook', now() - interval '1 h');
+                   insert into wakeful.rescue (queue, job_type, jobs, rescued_at)
+                   values ('mail', 'SEND', 30, now()), ('mail', 'SEND', 30, now() - interval '1 h')"""
+            )
+            await evaluate(store)
+            assert await keys(sql) == ["listener_down:w1", "rescues:mail", "sink_failing:hook"]
+            await owner.beat()
+            await pass_time(sql, 2 * MINUTE)
+            await evaluate(store)
+            assert await keys(sql) == ["rescues:mail", "sink_failing:hook"]
+        assert said.recorder.of(RULE_FAILED) == []
+    finally:
+        await sql.execute("drop owned by worker_of_rules_test; drop role worker_of_rules_test")
+
+
 def test_a_key_is_no_longer_than_an_index_takes() -> None:
     found = [Found(what="\ubb3c" * 1000 + end, value=1.0, details_text="{}") for end in ("a", "b")]
     made = [condition_of(RULES[0], one, None).key for one in found]
