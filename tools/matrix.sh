@@ -2,6 +2,7 @@
 # The tests on every supported pair of Python and PostgreSQL, each Python with an environment of its own (.venv-3.12):
 #   tools/matrix.sh all      everything, on each Python with each major: hours. PYTHONS="3.13" and MAJORS="14 17" choose
 #   tools/matrix.sh newest   the fast tests on the newest Python and the default PostgreSQL: a minute, for CI
+#   tools/matrix.sh prepare  the environment for that, and nothing else
 # Arguments after that go to pytest. A Python that is not on this machine is named and left out; what fails is named last.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -20,7 +21,8 @@ main() {
     case $form in
         all) every_pair "$@" ;;
         newest) on_python "${pythons##* }" -q -n 3 --dist loadfile "${fast[@]}" "$@" ;;
-        *) echo "usage: tools/matrix.sh all|newest [pytest's arguments]" >&2 && exit 2 ;;
+        prepare) prepared "${pythons##* }" ;;
+        *) echo "usage: tools/matrix.sh all|newest|prepare [pytest's arguments]" >&2 && exit 2 ;;
     esac
     printf 'matrix: %s\n' "${said[@]}" >&2
     exit "$failed"
@@ -37,16 +39,31 @@ every_pair() {
 }
 
 on_python() {
-    local version=$1 python
+    local version=$1
     shift
-    if ! python=$(interpreter "$version"); then
+    if ! interpreter "$version" >/dev/null; then
         said+=("Python $version is not on this machine: left out")
-    elif VENV=.venv-$version PYTHON=$python tools/setup.sh dev && ".venv-$version/bin/python" -m pytest "$@"; then
+    elif set_up "$version" && ".venv-$version/bin/python" -m pytest "$@"; then
         said+=("Python $version: passed")
     else
         said+=("Python $version: FAILED")
         failed=1
     fi
+}
+
+prepared() {
+    if ! interpreter "$1" >/dev/null; then
+        said+=("Python $1 is not on this machine: left out")
+    elif set_up "$1"; then
+        said+=("Python $1: prepared")
+    else
+        said+=("Python $1: FAILED")
+        failed=1
+    fi
+}
+
+set_up() {
+    VENV=.venv-$1 PYTHON=$(interpreter "$1") tools/setup.sh dev
 }
 
 # One that starts: pyenv puts names on PATH behind which there may be nothing.

@@ -52,6 +52,13 @@ def wheel(checkout: Path) -> Path:
     return built
 
 
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fresh") / "an environment"
+    venv.create(folder, with_pip=True)
+    return folder
+
+
 def contents(wheel: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
@@ -106,10 +113,10 @@ def test_the_wheel_holds_no_credentials(wheel: Path) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("what", ["the wheel", "the source folder"])
 def test_without_make_it_installs_and_runs_the_demo(
-    what: str, checkout: Path, wheel: Path, tmp_path: Path
+    what: str, checkout: Path, wheel: Path, environment: Path, tmp_path: Path
 ) -> None:
-    venv.create(tmp_path / "an environment", with_pip=True)
-    programs = tmp_path / "an environment" / "bin"
+    """One after the other in one environment, since the libraries that they need take most of the time."""
+    programs = environment / "bin"
     source = f"{wheel if what == 'the wheel' else '.'}[demo]"
     subprocess.run(
         [programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", source],
