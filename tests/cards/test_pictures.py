@@ -55,6 +55,8 @@ long_ones = pytest.mark.parametrize(("language", "length"), CASES[1:2] + CASES[-
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    if FOLDER:
+        Path(FOLDER).mkdir(parents=True, exist_ok=True)
     with running_browser() as browser:
         yield browser
 
@@ -71,7 +73,6 @@ def test_nothing_overflows_and_everything_can_be_read_by_day_and_by_night(
             problems = browser.evaluate(f"{PROBLEMS}({width})")
             wrong += [f"{name} {width} {scheme} {problem}" for problem in problems]
             if FOLDER:
-                Path(FOLDER).mkdir(parents=True, exist_ok=True)
                 named = f"{vendor}-{language}-{length}-{name}-{width}-{scheme}.png"
                 browser.picture(Path(FOLDER) / named.replace(" ", "_"))
 
