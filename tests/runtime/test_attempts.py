@@ -257,7 +257,7 @@ async def test_everything_is_interrupted_when_the_process_stops() -> None:
 async def test_whoever_waits_for_the_last_attempt_goes_on_when_it_has_ended(waiters: int) -> None:
     async with office() as o:
         first, second = o.begin(), o.begin()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 for _ in range(waiters):
                     group.start_soon(o.attempts.idle)
@@ -274,7 +274,7 @@ async def test_the_timer_turns_by_itself_and_ends_with_the_stop() -> None:
         attempt = o.begin()
         attempt.deadline = 0.0
         stop = anyio.Event()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 group.start_soon(run_overseer, o.attempts, o.overseeing, stop)
                 while not attempt.control.cancelled:

@@ -97,7 +97,7 @@ async def test_a_duty_whose_row_is_missing_gets_one(sql: Connection, database: D
 
     duty = Duty(name="new_in_this_version", interval=60.0, perform=perform)
     async with running(lambda stop: run_duties(database, stop, [duty], interval=0.05)):
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await done.wait()
 
     assert said.recorder.of(DUTY_TAKEN, duty="new_in_this_version")
@@ -124,7 +124,7 @@ async def test_two_instances_share_the_work(db: ClonedDatabase, database: Databa
         running(lambda stop: run_duties(database, stop, duties("abcd"), interval=0.01)),
         running(lambda stop: run_duties(other, stop, duties("abcd"), interval=0.01)),
     ):
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await both.wait()
 
     assert done == Counter("abcd")
@@ -149,7 +149,7 @@ async def test_a_duty_that_meets_a_lock_or_a_bad_row_stops_no_other(
         Duty(name="b", interval=60.0, perform=perform),
     ]
     async with running(lambda stop: run_duties(database, stop, duties, interval=0.05)):
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await done.wait()
 
     assert said.recorder.of(DUTY_FAILED, duty="a")
@@ -170,7 +170,7 @@ async def test_an_outage_only_delays(db: ClonedDatabase, said: Heard, proxy: Pro
         store_of(db, said, proxy=proxy) as through,
         running(lambda stop: run_duties(through, stop, [duty], interval=0.01)),
     ):
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await twice.wait()
 
 
@@ -186,7 +186,7 @@ async def test_no_duty_begins_after_the_stop(database: Database) -> None:
         Duty(name="b", interval=60.0, perform=perform),
     ]
     stop = anyio.Event()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await run_duties(database, stop, duties)
 
     assert begun == ["a"]
@@ -223,7 +223,7 @@ async def test_two_producers_with_two_new_lanes_neither_wait_nor_deadlock(
         first.transaction(isolation="repeatable_read"),
         second.transaction(isolation="repeatable_read"),
     ):
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await enqueue(first, queue="a")
             await enqueue(second, queue="b")
             await enqueue(first, queue="b")
