@@ -99,7 +99,12 @@ REFUSALS = [
     ("'k', title => repeat('x', 1001)", "WK001", "title is 1001 bytes", "Shorten"),
     ("'k', job_type => repeat('x', 201)", "WK001", "job_type is 201 bytes", "Shorten"),
     ("'job_dead'", "WK025", 'alert kind "job_dead" is one of Wakeful\'s own', "shop.job_dead"),
-    ("'k', dedupe_key => 'queue_stalled:mail:SEND'", "WK025", 'own alerts do: "queue_stalled:"', "leave it out"),
+    (
+        "'k', dedupe_key => 'queue_stalled:mail:SEND'",
+        "WK025",
+        'own alerts do: "queue_stalled:"',
+        "leave it out",
+    ),
     ("'k', dedupe_key => 'job_dead:'", "WK025", 'own alerts do: "job_dead:"', "leave it out"),
 ]
 
@@ -115,7 +120,9 @@ async def test_bad_input_is_refused_with_its_code_and_a_hint(
 
 
 @pytest.mark.parametrize("kind", sorted(RESERVED_KINDS))
-async def test_no_producer_makes_keeps_up_or_ends_an_alert_of_wakefuls_own(sql: Connection, kind: str) -> None:
+async def test_no_producer_makes_keeps_up_or_ends_an_alert_of_wakefuls_own(
+    sql: Connection, kind: str
+) -> None:
     with refused("WK025", "is one of Wakeful's own"):
         await sql.execute("select wakeful.alert($1)", kind)
     with refused("WK025", "dedupe_key begins as those of Wakeful's own alerts do"):
@@ -135,7 +142,9 @@ async def test_names_that_only_look_like_wakefuls_own_are_taken(sql: Connection)
 
 async def test_the_kinds_that_are_reserved_are_those_that_the_daemon_knows(sql: Connection) -> None:
     asked = [*sorted(RESERVED_KINDS), "publish_failed", "job_dead.x", ""]
-    reserved = await sql.fetch("select k from unnest($1::text[]) as k where wakeful.is_reserved_kind(k)", asked)
+    reserved = await sql.fetch(
+        "select k from unnest($1::text[]) as k where wakeful.is_reserved_kind(k)", asked
+    )
     named = await sql.fetchval("select prosrc from pg_proc where proname = 'is_reserved_kind'")
 
     assert {row["k"] for row in reserved} == RESERVED_KINDS

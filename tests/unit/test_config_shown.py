@@ -43,7 +43,9 @@ def test_config_toml_shows_an_example_of_every_other_setting(tmp_path: Path) -> 
         re.sub(r"^(queues|sinks|routes|rules)\.\w+", r"\1.NAME", path)
         for path in _flat(tomllib.loads(everything))
     }
-    one_of_two = re.sub(r"^(?:dsn|listen_dsn|url|key|link_key)_file = .*\n", "", everything, flags=re.MULTILINE)
+    one_of_two = re.sub(
+        r"^(?:dsn|listen_dsn|url|key|link_key)_file = .*\n", "", everything, flags=re.MULTILINE
+    )
     (tmp_path / "all.toml").write_text(one_of_two)
 
     assert listed == set(known_paths())

@@ -128,7 +128,9 @@ def alert_request(
             f"alert kind {kind!r}: use small letters, digits, dots and underscores: publish_failed"
         )
     if kind in RESERVED_KINDS:
-        raise ValueError(f"alert kind {kind!r} is one of Wakeful's own: use a name of your own, such as shop.{kind}")
+        raise ValueError(
+            f"alert kind {kind!r} is one of Wakeful's own: use a name of your own, such as shop.{kind}"
+        )
     if severity not in SEVERITIES:
         hint = did_you_mean(str(severity), SEVERITIES)
         raise ValueError(f"severity {severity!r} is none of {', '.join(SEVERITIES)}{hint}")
@@ -136,7 +138,9 @@ def alert_request(
         raise ValueError(f"dedupe_key {problem}")
     first, colon, _ = (dedupe_key or "").partition(":")
     if colon and first in RESERVED_KINDS:
-        raise ValueError(f"dedupe_key begins as those of Wakeful's own alerts do, with {first!r}: use another")
+        raise ValueError(
+            f"dedupe_key begins as those of Wakeful's own alerts do, with {first!r}: use another"
+        )
     return AlertRequest(
         kind=kind,
         title=one_line(title) or kind,

@@ -92,8 +92,6 @@ class Vitals:
 
     def _forget(self) -> None:
         now = self._clock()
-        gone = [
-            began for began, one in self._standstills.items() if now - one.noted_at > REMEMBERED_SECONDS
-        ]
+        gone = [began for began, one in self._standstills.items() if now - one.noted_at > REMEMBERED_SECONDS]
         for began in gone:
             del self._standstills[began]
