@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -67,14 +68,20 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(claimer: Claimer, *, run: bool = True, gather: float = GATHER_SECONDS) -> AsyncIterator[Desk]:
+async def desk(
+    claimer: Claimer,
+    *,
+    run: bool = True,
+    gather: float = GATHER_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> AsyncIterator[Desk]:
     holdings = Holdings()
     flushing = Flushing(database=claimer.database, telemetry=claimer.database.telemetry, lost_limit=3)
 
     def on_death() -> None:
         made.deaths += 1
 
-    finisher = Finisher(flushing, holdings, on_death=on_death, gather=gather)
+    finisher = Finisher(flushing, holdings, on_death=on_death, gather=gather, clock=clock)
     made = Desk(finisher=finisher, claimer=claimer, holdings=holdings)
     over = anyio.Event()
     async with anyio.create_task_group() as group:
@@ -95,6 +102,14 @@ async def claimed_jobs(sql: Connection, claimer: Claimer, count: int, *types: st
     for number in range(count):
         await enqueue(sql, types[number % len(types)] if types else "COLLECT")
     return await claimer.claim(limit=1000)
+
+
+async def enqueue_many(sql: Connection, count: int) -> None:
+    await sql.execute(
+        """select wakeful.enqueue_many(jsonb_agg('{"job_type": "COLLECT"}'::jsonb), false)
+           from generate_series(1, $1::integer)""",
+        count,
+    )
 
 
 async def test_a_result_is_written_at_once_when_nothing_else_is(db: ClonedDatabase, sql: Connection) -> None:
@@ -121,17 +136,14 @@ async def test_what_is_ready_together_is_written_together(db: ClonedDatabase, sq
             assert isinstance(times, list) and len(times) == 300
 
 
-async def test_after_a_large_flush_the_next_gathers_and_a_lone_result_never_waits(
+async def test_right_after_a_large_flush_the_next_gathers_and_a_lone_result_never_waits(
     db: ClonedDatabase, sql: Connection
 ) -> None:
-    await sql.execute(
-        """select wakeful.enqueue_many(jsonb_agg('{"job_type": "COLLECT"}'::jsonb), false)
-           from generate_series(1, $1::integer)""",
-        1 + LARGE + ENOUGH_TOGETHER,
-    )
-    async with claimer_on(db) as claimer, desk(claimer, gather=3600.0) as d:
-        claimed = await claimer.claim(limit=1000)
-        lone, large, first, rest = claimed[0], claimed[1 : 1 + LARGE], claimed[-10:], claimed[1 + LARGE : -10]
+    now = [0.0]
+    await enqueue_many(sql, 1 + LARGE + ENOUGH_TOGETHER + 1)
+    async with claimer_on(db) as claimer, desk(claimer, gather=3600.0, clock=lambda: now[0]) as d:
+        lone, *claimed, late = await claimer.claim(limit=1000)
+        large, first, rest = claimed[:LARGE], claimed[LARGE : LARGE + 10], claimed[LARGE + 10 :]
         for batch in ([lone], large):
             for one in batch:
                 d.submit(one, DONE)
@@ -143,8 +155,33 @@ async def test_after_a_large_flush_the_next_gathers_and_a_lone_result_never_wait
         for one in rest:
             d.submit(one, DONE)
         await d.settled()
+        now[0] = 3601.0
+        d.submit(late, DONE)
+        await d.settled()
 
-        assert [seen["jobs"] for seen in claimer.recorder.of(FLUSH_COMMITTED)] == [1, LARGE, ENOUGH_TOGETHER]
+        sizes = [seen["jobs"] for seen in claimer.recorder.of(FLUSH_COMMITTED)]
+        assert sizes == [1, LARGE, ENOUGH_TOGETHER, 1]
+
+
+async def test_enough_that_came_at_once_cut_no_later_gathering_short(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await enqueue_many(sql, LARGE + 2 * ENOUGH_TOGETHER)
+    async with claimer_on(db) as claimer, desk(claimer, gather=3600.0, clock=lambda: 0.0) as d:
+        *claimed, last = await claimer.claim(limit=2000)
+        for batch in (claimed[:LARGE], claimed[LARGE : LARGE + ENOUGH_TOGETHER]):
+            for one in batch:
+                d.submit(one, DONE)
+            await d.settled()
+        for one in claimed[LARGE + ENOUGH_TOGETHER :]:
+            d.submit(one, DONE)
+        for _ in range(3):
+            await sql.execute("select")  # time enough for a flush to begin
+        d.submit(last, DONE)
+        await d.settled()
+
+        sizes = [seen["jobs"] for seen in claimer.recorder.of(FLUSH_COMMITTED)]
+        assert sizes == [LARGE, ENOUGH_TOGETHER, ENOUGH_TOGETHER]
 
 
 async def test_ends_of_every_kind_and_of_many_lanes_go_in_one_transaction(

@@ -2,12 +2,13 @@
 
 Invariant: a worker is free when it has handed its conclusion over; the conclusion is kept until the database has taken
 it, however late, and only the fence may refuse it (I1). A flush starts at once when none is under way, so batches grow
-by themselves with the load; after a large one it waits a few milliseconds, since more is on its way. What brings
-follow-up jobs or alerts along goes a way of its own and holds nobody up (I2).
+by themselves with the load; within a few milliseconds of a large one the next waits for more, which is on its way. What
+brings follow-up jobs or alerts along goes a way of its own and holds nobody up (I2).
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,10 +23,7 @@ from wakeful.runtime.endings import tell_ends
 from wakeful.runtime.flush import Flushed, Flushing, flush, flush_alone
 from wakeful.runtime.holdings import Holdings
 from wakeful.runtime.patience import Patience
-from wakeful.telemetry.events import (
-    FLUSH_COMMITTED,
-    FLUSH_FAILED,
-)
+from wakeful.telemetry.events import FLUSH_COMMITTED, FLUSH_FAILED
 from wakeful.telemetry.health import Health
 
 MOST_TOGETHER: Final = 1000
@@ -54,12 +52,15 @@ class Finisher:
         on_death: Callable[[], None] = lambda: None,
         on_later: Callable[[float], None] = lambda seconds: None,
         gather: float = GATHER_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._flushing = flushing
         self.holdings = holdings
         self._on_death = on_death
         self._on_later = on_later
         self._gather = gather
+        self._clock = clock
+        self._gather_until = -math.inf
         self._together: deque[Conclusion] = deque()
         self._alone: deque[Conclusion] = deque()
         self._bell_together = Wakeup()
@@ -120,16 +121,24 @@ class Finisher:
 
     async def _write_together(self, stop: anyio.Event, health: Health) -> None:
         with health.loop("finisher", bound=STUCK_SECONDS) as turned:
-            batch: list[Conclusion] = []
             while self._unsettled or not stop.is_set():
                 turned()
                 hurried = self._together or stop.is_set()
                 await self._bell_together.wait(AGAIN_SECONDS if hurried else TURN_SECONDS)
-                if len(batch) >= LARGE and len(self._together) < ENOUGH_TOGETHER and not stop.is_set():
-                    await self._enough.wait(self._gather)
+                if not stop.is_set():
+                    await self._gathered()
                 batch = [self._together.popleft() for _ in range(min(len(self._together), MOST_TOGETHER))]
                 if batch:
                     await self._attempt(batch)
+                if len(batch) >= LARGE:
+                    self._gather_until = self._clock() + self._gather
+
+    async def _gathered(self) -> None:
+        """Wait until enough are there, where a large flush has ended just now."""
+        seconds = self._gather_until - self._clock()
+        if seconds > 0 and len(self._together) < ENOUGH_TOGETHER:
+            self._enough = Wakeup()  # without the ring of those that are written already
+            await self._enough.wait(seconds)
 
     async def _write_alone(self, stop: anyio.Event, health: Health) -> None:
         with health.loop("finisher_alone", bound=STUCK_SECONDS) as turned:
