@@ -102,6 +102,14 @@ def test_where_claims_have_been_a_look_moves_no_cursor_on() -> None:
     assert cursors.after(1) == 30
 
 
+def test_a_look_that_began_behind_the_head_begins_no_lane() -> None:
+    """As when the lane's cursor was forgotten for those of too many others while it was looked at."""
+    cursors = Cursors()
+    cursors.begin(1, 90, 100, after=40)
+
+    assert cursors.after(1) == 0
+
+
 def test_a_lane_that_only_a_look_has_seen_is_swept_when_a_transaction_that_was_passed_over_ends() -> None:
     cursors = Cursors()
     cursors.begin(1, 90, 100)

@@ -56,13 +56,14 @@ class Cursors:
         mark.top = max(mark.top, last)
         self._moved.add(lane_id)
 
-    def begin(self, lane_id: int, first: int, low_water: int) -> None:
-        """A look from the head of a lane saw its first unowned job at `first`; `low_water` was settled before.
+    def begin(self, lane_id: int, first: int, low_water: int, *, after: int = 0) -> None:
+        """A look behind the position `after` saw the first unowned job at `first`; `low_water` was settled before.
 
-        It locked nothing, so it has seen all that a sweep would have: a claim need not walk over the same rows again.
+        It locked nothing, so from the head of the lane it has seen all that a sweep would have: a claim need not walk
+        over the same rows again.
         """
         position = min(first - 1, low_water)
-        if position > 0 and lane_id not in self._marks:
+        if position > 0 and after == 0 and lane_id not in self._marks:
             mark = self._room()
             mark.cursor = mark.floor = mark.top = position
             self._marks[lane_id] = mark

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -184,7 +184,7 @@ async def look_everywhere(finding: Finding, bearings: Bearings, database: Databa
     finding.lanes.clear()
     finding.new.clear()
     finding.job_types.clear()
-    _believe(finding, bearings, lanes, low_water=bearings.settled_by(database))
+    _believe(finding, bearings, lanes, known=known, low_water=bearings.settled_by(database))
 
 
 async def look_at_named(finding: Finding, bearings: Bearings, database: Database, scope: Scope) -> None:
@@ -194,29 +194,32 @@ async def look_at_named(finding: Finding, bearings: Bearings, database: Database
     if finding.is_hot(now) and now >= finding.hot_look_at:
         finding.hot_look_at = now + HOT_POLL_SECONDS[0]
         lane_ids |= {one for one in finding.hot if one not in finding.lanes}
-    known = sorted((one, bearings.cursors.after(one)) for one in lane_ids - finding.foreign)
+    known = {one: bearings.cursors.after(one) for one in sorted(lane_ids - finding.foreign)}
     if not known:
         return
     try:
         lanes, marked = await store.look_at_lanes(
-            database, job_types=scope.job_types, queues=scope.queues, known=known, others=False
+            database, job_types=scope.job_types, queues=scope.queues, known=list(known.items()), others=False
         )
     except StoreUnavailable:
         finding.hints.put_back(named)
         raise
     if marked > 0:
         finding.marked_until = max(finding.marked_until, time.monotonic() + marked + MARK_MARGIN)
-    _believe(finding, bearings, lanes, low_water=bearings.settled_by(database))
+    _believe(finding, bearings, lanes, known=known, low_water=bearings.settled_by(database))
 
 
-def _believe(finding: Finding, bearings: Bearings, lanes: Iterable[Lane], *, low_water: int) -> None:
+def _believe(
+    finding: Finding, bearings: Bearings, lanes: Iterable[Lane], *, known: Mapping[int, int], low_water: int
+) -> None:
     for lane in lanes:
         if not lane.served:
             if len(finding.foreign) < MOST_FOREIGN:
                 finding.foreign.add(lane.lane_id)
             continue
         bearings.cursors.found(lane.lane_id, lane.pos)
-        bearings.cursors.begin(lane.lane_id, lane.pos, low_water)
+        after = known.get(lane.lane_id, 0)
+        bearings.cursors.begin(lane.lane_id, lane.pos, low_water, after=after)
         finding.lanes[lane.lane_id] = lane
         finding.new.append(lane)
         finding.job_types.add(lane.job_type)
