@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
+from opentelemetry.sdk.metrics import ExemplarFilter
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import Sampler
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, StatusCode, use_span
 
 import wakeful
 from support import traced_jobs
@@ -24,6 +25,7 @@ from support.working import job_row
 from wakeful import JobContext, OptionRefused, Registry
 from wakeful.runtime.tracing import FLUSH_SECONDS
 from wakeful.telemetry.events import JOB_FINISHED, TRACING_FAILED
+from wakeful.telemetry.job_log import names_of_current_attempt
 
 RUN = "process default"
 
@@ -138,11 +140,19 @@ def broken(what: str) -> TracerProvider:
     return provider
 
 
-@pytest.mark.parametrize("what", ["sampler", "start", "end"])
-async def test_a_tracer_that_raises_costs_the_span_is_told_once_and_fails_no_job(
+class BrokenMeter(ExemplarFilter):
+    """Raises with each number that is measured."""
+
+    def should_sample(self, *_given: object, **_named: object) -> NoReturn:
+        raise RuntimeError("a filter that is broken")
+
+
+@pytest.mark.parametrize("what", ["sampler", "start", "end", "meter"])
+async def test_a_tracer_or_meter_that_raises_costs_the_span_is_told_once_and_fails_no_job(
     db: ClonedDatabase, sql: Connection, what: str
 ) -> None:
-    with traced_process(broken(what)):
+    exemplars = BrokenMeter() if what == "meter" else None
+    with traced_process(None if exemplars else broken(what), exemplars=exemplars):
         async with running(db, registry_of(steps)) as one:
             jobs = [(await wakeful.enqueue(sql, "JOB")).job_id for _ in range(3)]
             for job_id in jobs:
@@ -153,6 +163,30 @@ async def test_a_tracer_that_raises_costs_the_span_is_told_once_and_fails_no_job
         assert len(one.recorder.of(TRACING_FAILED)) == 1
     assert [await status_of(sql, job_id) for job_id in jobs] == ["DONE"] * 3
     assert await sql.fetchval("select count(*) from wakeful.jobs where job_type = 'LATER'") == 3
+
+
+class BrokenSpan(NonRecordingSpan):
+    def get_span_context(self) -> NoReturn:
+        raise RuntimeError("a span that is broken")
+
+
+async def test_within_a_span_of_somebody_elses_that_raises_lines_have_the_ids_of_the_attempt(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    found: list[Mapping[str, object]] = []
+
+    async def logs(job: JobContext) -> None:
+        with use_span(BrokenSpan(INVALID_SPAN_CONTEXT)):
+            found.append(names_of_current_attempt())
+
+    with traced_process() as traces:
+        async with running(db, registry_of(logs)):
+            job_id = (await enqueue(sql, "JOB")).job_id
+            (run,) = await traces.ended(RUN)
+
+    assert outcomes([run]) == ["finished"]
+    (names,) = found
+    assert (names["job_id"], names["span_id"]) == (str(job_id), f"{ids(run)[1]:016x}")
 
 
 class StalledExporter(SpanExporter):

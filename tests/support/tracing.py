@@ -9,7 +9,7 @@ from typing import Any
 
 import opentelemetry.metrics._internal as metrics_of_the_api
 from opentelemetry import trace
-from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics import ExemplarFilter, MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -54,12 +54,14 @@ class Traces:
 
 
 @contextmanager
-def traced_process(provider: TracerProvider | None = None) -> Iterator[Traces]:
+def traced_process(
+    provider: TracerProvider | None = None, *, exemplars: ExemplarFilter | None = None
+) -> Iterator[Traces]:
     """Have an SDK in this process for a block. The API takes a provider once in a life; a process of tests has many."""
     chosen = provider or TracerProvider()
     exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
     chosen.add_span_processor(SimpleSpanProcessor(exporter))
-    meters = MeterProvider([reader])
+    meters = MeterProvider([reader], exemplar_filter=exemplars)
     before = trace._TRACER_PROVIDER, metrics_of_the_api._METER_PROVIDER
     trace._TRACER_PROVIDER, metrics_of_the_api._METER_PROVIDER = chosen, meters
     try:

@@ -80,7 +80,7 @@ class Tracing:
         failure = failure_of(conclusion.outcome, landing)
         self._end(trace, outcome, wait=conclusion.holding.wait, failure=failure)
         if landing.fate == "DONE" and isinstance(conclusion.outcome, Done) and conclusion.outcome.follow_ups:
-            self._spans.sent_later(len(conclusion.outcome.follow_ups))
+            self._count_sent(len(conclusion.outcome.follow_ups))
 
     def close(self) -> None:
         """End what has never landed, and have all exported: in a second at most, whatever the exporter does."""
@@ -96,6 +96,12 @@ class Tracing:
         self._open.pop(trace, None)
         try:
             trace.end(outcome, wait=wait, failure=failure)
+        except Exception as error:  # noqa: BLE001 -- as for its begin
+            self._tell(error)
+
+    def _count_sent(self, jobs: int) -> None:
+        try:
+            self._spans.sent_later(jobs)
         except Exception as error:  # noqa: BLE001 -- as for its begin
             self._tell(error)
 

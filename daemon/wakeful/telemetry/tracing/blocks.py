@@ -122,8 +122,11 @@ class AttemptTrace:
 
     def fields(self) -> dict[str, object]:
         """What each line carries that is logged in the attempt: its names, and the span that is current there."""
-        current = trace.get_current_span().get_span_context()
-        return self._job.fields() | (ids_of(current) if current.is_valid else self.ids)
+        with suppress(Exception):  # somebody else's span
+            current = trace.get_current_span().get_span_context()
+            if current.is_valid:
+                return self._job.fields() | ids_of(current)
+        return self._job.fields() | self.ids
 
     def enter(self) -> None:
         """The handler is about to be called in this context."""
