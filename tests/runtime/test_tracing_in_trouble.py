@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
+from asyncpg import CheckViolationError
 from opentelemetry.sdk.metrics import ExemplarFilter
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -65,6 +66,17 @@ async def test_a_refused_enqueue_is_an_error_of_its_span_and_a_hit_names_the_act
         (1, "OptionRefused"),
         (2, ""),
     ]
+
+
+async def test_what_a_driver_shows_of_the_row_is_in_no_span(sql: Connection) -> None:
+    await sql.execute("alter table wakeful.ready add constraint refused check (subject <> 'no') not valid")
+    with traced_process() as traces, pytest.raises(CheckViolationError, match="4711"):
+        await wakeful.enqueue(sql, "JOB", {"card": 4711}, subject="no", queue="q")
+
+    (refused,) = traces.named("send q")
+    assert refused.status.description is not None
+    assert "refused" in refused.status.description
+    assert "4711" not in f"{refused.status.description} {[event.attributes for event in refused.events]}"
 
 
 async def test_what_the_caller_puts_into_meta_is_what_the_job_carries(sql: Connection) -> None:

@@ -1,7 +1,7 @@
 """Spans as blocks: an enqueue, a step, and an attempt, whose span ends later than its block, when it has landed.
 
 Invariant: leaving a block puts back what was current before, whatever the tracer does, and raises nothing of its own.
-Texts of errors are those that the caller has cleaned of secrets.
+Texts of errors are those that the caller has cleaned of secrets; an enqueue's are cleaned here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from opentelemetry.metrics import Counter, Histogram
 from opentelemetry.trace import Span, SpanContext, Status, StatusCode
 
 from wakeful.core.job import Job
-from wakeful.core.text import clean
+from wakeful.core.text import clean, describe_exception
+from wakeful.telemetry.job_log import redactor_of_current_attempt
 from wakeful.telemetry.tracing.carrier import STATE_LIMIT, Carrier, carrier_of
 from wakeful.telemetry.tracing.joining import Failure
 
@@ -43,9 +44,9 @@ class Sending:
         context.detach(self._token)
         with suppress(Exception):  # somebody else's tracer
             if raised is not None:
-                kind = type(raised).__name__
-                fail(self._span, Failure(kind, clean(raised, MESSAGE_LIMIT_BYTES)))
-                self._attributes["error.type"] = kind
+                failure = _failure_of(raised)
+                fail(self._span, failure)
+                self._attributes["error.type"] = failure.type
             if self._counter is not None:
                 self._counter.add(1, self._attributes)
             self._span.end()
@@ -157,6 +158,13 @@ def fail(span: Span, failure: Failure, at: int | None = None) -> None:
     if failure.traceback is not None:
         told["exception.stacktrace"] = failure.traceback
     span.add_event("exception", told, timestamp=at)
+
+
+def _failure_of(raised: BaseException) -> Failure:
+    """Say why an enqueue failed, by the first line: below it drivers show the row, payload and all."""
+    entry, redactor = describe_exception(raised), redactor_of_current_attempt()
+    said = entry.message.partition("\n")[0]
+    return Failure(entry.type, clean(said if redactor is None else redactor.text(said), MESSAGE_LIMIT_BYTES))
 
 
 def ids_of(found: SpanContext) -> dict[str, object]:
