@@ -28,6 +28,7 @@ from wakeful.core.settings import LogSettings
 from wakeful.core.text import describe_exception
 from wakeful.telemetry import job_log
 from wakeful.telemetry.events import LOG_DROPPED, Event
+from wakeful.telemetry.exported import ExportHandler
 from wakeful.telemetry.lines import HEAD, plain, simple_json, to_json, to_text
 from wakeful.telemetry.records import fields_of, text_of
 from wakeful.telemetry.redaction import Redactor
@@ -49,7 +50,8 @@ def configure_logging(
     handler = LineHandler(target, redactor, as_text=as_text)
     root, level = logging.getLogger(), _NUMBERS[settings.level]
     before = (root.level, root.handlers[:], threading.excepthook)
-    root.handlers[:] = [handler, *(one for one in before[1] if _exports(one))]
+    exporters = [one for one in before[1] if _exports(one)]
+    root.handlers[:] = [handler, ExportHandler(exporters, redactor)] if exporters else [handler]
     root.setLevel(level)
     logging.captureWarnings(capture=True)
     threading.excepthook = _log_end_of_thread
