@@ -32,8 +32,8 @@ class Holding:
     """One claimed job. `lease` is its type's, in seconds; times are monotonic seconds of this process.
 
     `key` names this claim of this job: a token is one a statement, a job may be claimed again; `trace` is that of its
-    attempt, where it has begun and is traced. Written out, since one
-    is made for each claim, and a dataclass of this size takes twice as long to make.
+    attempt, where it has begun and is traced. Written out, since one is made for each claim, and a dataclass of this
+    size takes twice as long to make.
     """
 
     __slots__ = (

@@ -130,7 +130,8 @@ METERS: Final[tuple[Meter, ...]] = (
             events=(events.PROGRESS_REFUSED,)),
     # Claiming and finishing.
     Counter(name="wakeful_claims_total", help="Claim rounds.", events=(events.LANES_CLAIMED,)),
-    Counter(name="wakeful_claims_failed_total", help="Claim rounds that failed.", events=(events.CLAIM_FAILED,)),
+    Counter(name="wakeful_claims_failed_total", events=(events.CLAIM_FAILED,),
+            help="Claims that failed; one refused again for the same reason counts once."),
     Histogram(name="wakeful_claim_seconds", help="How long a claim round took.", field="seconds",
               events=(events.LANES_CLAIMED,), buckets=SHORT_SECONDS),
     Histogram(name="wakeful_flush_seconds", help="How long committing outcomes took.", field="seconds",
