@@ -20,12 +20,13 @@ from wakeful.composition import Observed
 from wakeful.config import Configuration, current_dsn, hidden_in
 from wakeful.core.settings import Settings
 from wakeful.core.text import only_member
+from wakeful.errors import ConfigError, SchemaMismatch
 from wakeful.handlers.loading import load_registry
 from wakeful.handlers.registry import Registry
 from wakeful.runtime.watchdog import exit_hard
 from wakeful.starting import Options
 from wakeful.sturdy import sturdy_loop
-from wakeful.supervisor import EXIT_CRASH, live
+from wakeful.supervisor import EXIT_CONFIG, EXIT_CRASH, live
 from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import CONFIG_LOADED, THREAD_ABANDONED
 from wakeful.telemetry.health import Health
@@ -85,6 +86,9 @@ async def run_until_stopped(
             lambda shutdown: live(settings, registry, observed, shutdown, options), observed.telemetry
         )
         return code
+    except (ConfigError, SchemaMismatch):
+        code = EXIT_CONFIG
+        raise
     finally:
         last_resort = Timer(LEAVING_SECONDS, _leave, (observed.telemetry, code))
         last_resort.daemon = True

@@ -88,3 +88,12 @@ async def test_a_collector_that_never_answers_costs_no_job_and_not_the_exit_code
             assert not daemon.events("thread.abandoned")
 
     assert await status_of(sql, job_id) == "DONE"
+
+
+async def test_an_exit_that_hangs_keeps_the_code_of_a_schema_that_does_not_fit(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    await sql.execute("update wakeful.installation set schema_version = 99, breaking_version = 99")
+    with running_daemon(db.dsn, settings=QUICK, handlers="support.hanging_exit") as daemon:
+        assert await to_thread.run_sync(daemon.exit_code) == 78
+        assert not daemon.events("thread.abandoned")
