@@ -50,6 +50,19 @@ async def test_all_that_rules_and_boards_name_is_there_after_jobs_of_every_outco
     assert build == {str(await sql.fetchval("select max(schema_version) from wakeful.installation"))}
 
 
+async def test_the_age_of_the_heartbeat_begins_anew_with_each_beat(db: ClonedDatabase) -> None:
+    ages: list[float] = []
+    with running_daemon(db.dsn, settings={"lease.beat": "200ms"}) as daemon:
+
+        async def younger_than_before() -> bool:
+            age = value(scraped(daemon, openmetrics=False), "wakeful_beat_age_seconds")
+            assert age is not None
+            ages.append(age)
+            return age < max(ages)
+
+        await eventually(younger_than_before)
+
+
 async def prepare(sql: Connection) -> None:
     """A job for each outcome, one whose owner is gone, and what only gauges of the whole database tell."""
     for what in ("retry", "snooze", "fail", "discard"):

@@ -142,6 +142,7 @@ async def beat_once(beating: Beating, database: Database, owner: Owner) -> bool:
         return False
     beating.vitals.compared(sent=by_the_wall, received=time.time(), server=server)
     beating.lease.beaten(owner, sent=sent)
+    beating.beaten()
     await _look(beating, database)
     return True
 
