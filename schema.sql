@@ -712,6 +712,7 @@ create table wakeful.alert_delivery (
     alert_id     bigint,
     sink         text        not null,
     message      text        not null default 'alert.opened',
+    tells        bigint[],
     state        text        not null default 'pending',
     body         text        not null,
     attempts     integer     not null default 0,
@@ -732,6 +733,7 @@ comment on column wakeful.alert_delivery.delivery_id is 'Stable id, sent with ev
 comment on column wakeful.alert_delivery.alert_id is 'The alert; null: a digest of several';
 comment on column wakeful.alert_delivery.sink is 'Name of the sink in the configuration';
 comment on column wakeful.alert_delivery.message is 'Type of the message, such as alert.opened';
+comment on column wakeful.alert_delivery.tells is 'The alerts that a digest tells of: what follows about one of them is made when it is settled';
 comment on column wakeful.alert_delivery.state is 'pending, delivered, failed (given up) or merged (told in a digest instead)';
 comment on column wakeful.alert_delivery.body is 'What is sent, fixed when the delivery is made';
 comment on column wakeful.alert_delivery.attempts is 'Tries so far; the number of a try is the token of its lease, so it never goes down';

@@ -90,7 +90,8 @@ class Composing:
         title = f"{len(entries) + more} alerts waited while this could not be delivered"
         body = self._composer().digest(entries, sink=sink, title=title, now=now, more=more)
         await making.merge([one.delivery_id for one in old])
-        await making.open([Message(alert_id=None, sink=sink, kind=DIGEST, body=body)])
+        tells = tuple(sorted({alert_id for one in old for alert_id in one.tells}))
+        await making.open([Message(alert_id=None, sink=sink, kind=DIGEST, body=body, tells=tells)])
         self.telemetry.emit(OUTBOX_MERGED, sink=sink, messages=len(old))
         return len(old)
 
@@ -287,7 +288,8 @@ class _Turn:
         self.brakes[sink].cards += 1
         title = f"{len(gathered)} more alert{'' if len(gathered) == 1 else 's'}"
         body = self.composer.digest(entries, sink=sink, title=title, now=gathered[0].now)
-        return Message(alert_id=None, sink=sink, kind=DIGEST, body=body)
+        tells = tuple(one.alert_id for one in gathered)
+        return Message(alert_id=None, sink=sink, kind=DIGEST, body=body, tells=tells)
 
 
 def _is_bare(one: Looked) -> bool:

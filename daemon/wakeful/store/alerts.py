@@ -87,21 +87,26 @@ class Story:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message that is to be sent. `alert_id` is None for a digest; `kind` such as alert.opened; `body` JSON text."""
+    """A message that is to be sent. `kind` such as alert.opened; `body` JSON text.
+
+    `alert_id` is None for a digest, which `tells` of these alerts.
+    """
 
     alert_id: int | None
     sink: str
     kind: str
     body: str
+    tells: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stale:
-    """A message that has waited too long."""
+    """A message that has waited too long; the alerts that it tells of."""
 
     delivery_id: UUID
     sink: str
     body: str
+    tells: tuple[int, ...]
 
 
 class Making:
@@ -164,7 +169,10 @@ class Making:
     async def open(self, messages: Sequence[Message]) -> None:
         """Let messages be sent."""
         if messages:
-            columns = [(one.alert_id, one.sink, one.kind, one.body) for one in messages]
+            columns = [
+                (one.alert_id, one.sink, one.kind, one.body, f"{{{','.join(map(str, one.tells))}}}")
+                for one in messages
+            ]
             await self._transaction.fetch(
                 "open_deliveries", *(list(column) for column in zip(*columns, strict=True))
             )
@@ -199,7 +207,12 @@ class Making:
     async def take_stale(self, sinks: Sequence[str], seconds: float, limit: int) -> list[Stale]:
         """Hold the messages that have waited too long and are not being sent now, the oldest first."""
         rows = await self._transaction.fetch("take_stale", sinks, seconds, limit)
-        return [Stale(delivery_id=row["delivery_id"], sink=row["sink"], body=row["body"]) for row in rows]
+        return [
+            Stale(
+                delivery_id=row["delivery_id"], sink=row["sink"], body=row["body"], tells=tuple(row["tells"])
+            )
+            for row in rows
+        ]
 
     async def merge(self, deliveries: Sequence[UUID]) -> None:
         """Mark messages as told in a digest."""

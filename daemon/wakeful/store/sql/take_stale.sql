@@ -1,6 +1,6 @@
 -- Take the messages that have waited too long for their sinks, and are not being sent now.
 -- $1 names of sinks   $2 seconds   $3 at most
-select d.delivery_id, d.sink, d.alert_id, d.body
+select d.delivery_id, d.sink, d.body, case when d.alert_id is null then coalesce(d.tells, '{}') else array[d.alert_id] end as tells
 from wakeful.alert_delivery d
 where d.state = 'pending'
   and d.sink = any ($1::text[])
