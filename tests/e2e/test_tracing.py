@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from anyio import to_thread
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from support import traced_jobs
@@ -71,6 +72,43 @@ async def test_the_environment_of_opentelemetry_is_all_that_it_takes(
     assert [(link.trace_id.hex(), link.span_id.hex()) for link in run.links] == [(TRACE, SPAN)]
     assert (run.trace_id.hex(), run.span_id.hex()) == (finished["trace_id"], finished["span_id"])
     assert (step.trace_id, step.parent_span_id) == (run.trace_id, run.span_id)  # of another process
+
+
+@pytest.mark.parametrize("hides", [False, True], ids=["for-all", "for-itself"])
+async def test_what_a_handler_logs_in_its_own_process_is_exported_once_and_without_secrets(
+    db: ClonedDatabase, sql: Connection, monkeypatch: pytest.MonkeyPatch, hides: bool
+) -> None:
+    if hides:
+        monkeypatch.setenv("HIDE_INSTRUMENTATION", "1")
+    monkeypatch.setenv("OTEL_LOGS_EXPORTER", "otlp")
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    monkeypatch.setenv("OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED", "true")
+    monkeypatch.setenv("OTEL_BLRP_SCHEDULE_DELAY", "10")
+    async with running_receiver(otherwise=answer(200)) as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url.removesuffix(PATH))
+        with running_daemon(
+            db.dsn, settings=QUICK, handlers=traced_jobs.__name__, around=INSTRUMENTED
+        ) as daemon:
+            await enqueue(sql, "SAY", {"token": "correct-horse-battery"})
+            daemon.wait_for("job.finished")
+            daemon.send(signal.SIGTERM)
+            assert await to_thread.run_sync(daemon.exit_code) == 0
+
+    said = [body for body in bodies_of(receiver) if body.startswith("said")]
+    assert said == ["said ***"]
+    assert b"correct-horse" not in b"".join(received.body for received in receiver.received)
+
+
+def bodies_of(receiver: Receiver) -> list[str]:
+    """The lines that a collector was sent."""
+    requests = [ExportLogsServiceRequest.FromString(received.body) for received in receiver.received]
+    return [
+        record.body.string_value
+        for request in requests
+        for resource in request.resource_logs
+        for scope in resource.scope_logs
+        for record in scope.log_records
+    ]
 
 
 async def test_a_collector_that_never_answers_costs_no_job_and_not_the_exit_code(

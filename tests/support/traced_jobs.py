@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 from opentelemetry import trace
@@ -47,6 +48,11 @@ def _seen(job: JobContext) -> object:
 async def step(job: JobContext) -> None:
     async with job.step("apart"):
         pass
+
+
+@registry.job("SAY", isolation="process", deadline=60, secret=["token"])
+async def say(job: JobContext) -> None:
+    logging.getLogger("shop").warning("said %s", job.payload["token"])
 
 
 @registry.job("CRASH", isolation="process", deadline=60)

@@ -48,9 +48,10 @@ EXIT_FAILED: Final = 1
 def serve_process(connection: int, hello: Mapping[str, Any]) -> int:
     """Be a process of handlers until the daemon says that it is over; gives the exit code."""
     outlet = Outlet(connection)
-    forward_logs(outlet, hello["level"])
     if hello.get("instrument"):
         instrument()
+    # After that: what this process logs the daemon exports, which knows the secrets.
+    forward_logs(outlet, hello["level"])
     try:
         registry = load_registry(hello["modules"])
         _refuse_missing(registry, hello["job_types"])
