@@ -172,7 +172,7 @@ def deadline_of(executing: Executing, holding: Holding) -> float:
 class _Making:
     """Makes the progress of a claim when it is first asked for.
 
-    Neither a partial nor a lambda, which take longer to make, and with a lambda all that the names in it are used for.
+    Neither a partial nor a lambda: both take longer to make, and a lambda makes each use of the names in it dearer.
     """
 
     __slots__ = ("_parts",)

@@ -181,7 +181,7 @@ METERS: Final[tuple[Meter, ...]] = (
     Age(name="wakeful_database_gauges_age_seconds",
         help="Since the gauges of the whole database were read, in the instance that reads them."),
     Gauge(name="wakeful_queue_jobs", labels=("queue", "state"),
-          help="Jobs: ready (due), scheduled (due later), running, dead; counting stops at 5000 a lane."),
+          help="Jobs: ready (due), running, scheduled (due later), dead; counting stops at 5000 a lane, and a table."),
     Gauge(name="wakeful_queue_oldest_ready_seconds", help="For how long the oldest due job has waited.",
           labels=("queue",), fold="max"),
     Gauge(name="wakeful_queue_paused", help="1 for a queue that is paused.", labels=("queue",), fold="max"),
