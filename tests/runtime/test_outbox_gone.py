@@ -131,6 +131,19 @@ async def test_an_event_that_names_no_run_of_a_job_keeps_its_group_open(
     assert await outbox.resolve_gone(store) == []
 
 
+async def test_of_a_great_many_deaths_the_small_groups_are_looked_at_and_the_rest_is_left_to_be_quiet(
+    store: Database, said: Heard, sql: Connection
+) -> None:
+    jobs = [await death(sql) for _ in range(3)]
+    jobs += [await death(sql, entry={"type": "Other"}) for _ in range(2)]
+    await fold_events(store, said.telemetry)
+    await requeued(sql, *jobs)
+
+    assert await outbox.resolve_gone(store, most=1) == []
+    assert [one.occurrences for one in await outbox.resolve_gone(store, most=4)] == [2]
+    assert [one.occurrences for one in await outbox.resolve_gone(store, most=4)] == [3]
+
+
 async def test_what_follows_is_a_new_alert(store: Database, said: Heard, sql: Connection) -> None:
     job_id = await death(sql)
     await composed(store, said, "hook")

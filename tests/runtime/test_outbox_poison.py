@@ -32,6 +32,7 @@ from support.receiver import answer, running_receiver
 from support.vendors import settings_of
 from wakeful.core.alert_settings import AlertSettings, RouteSettings
 from wakeful.core.settings import SinkSettings
+from wakeful.errors import StoreBusy
 from wakeful.outbox import sinks as sinks_module
 from wakeful.outbox.composing import Composing
 from wakeful.outbox.folding import fold_events
@@ -44,6 +45,7 @@ from wakeful.store.database import Database
 from wakeful.store.outbox import Delivery
 from wakeful.telemetry.events import (
     ALERT_FOLDED,
+    ALERT_RESOLVED,
     ALERT_UNFOLDED,
     ALERT_UNTOLD,
     OUTBOX_BARED,
@@ -218,6 +220,21 @@ async def test_an_unforeseen_error_in_any_step_ends_no_dispatcher_and_no_other_s
             await said.recorder.seen(OUTBOX_STEP_FAILED, step="look")
         await alert(sql, "b")
         await eventually(lambda: _delivered(sql), until=lambda number: number == 2, timeout=30)
+
+
+async def test_an_end_is_told_though_what_is_done_after_it_takes_too_long(
+    db: ClonedDatabase, sql: Connection, said: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def too_long(*_arguments: object, **_options: object) -> object:
+        raise StoreBusy("no answer within 30 s")
+
+    monkeypatch.setattr("wakeful.store.outbox.resolve_gone", too_long)
+    await alert(sql, "a")
+    async with (
+        running_receiver() as receiver,
+        dispatching(db, said, webhooks(said, hook=receiver.url), settings=replace(BRISK, quiet=0.1)),
+    ):
+        await said.recorder.seen(ALERT_RESOLVED)
 
 
 async def test_a_mark_that_fails_for_a_reason_nobody_thought_of_costs_a_repeat_and_no_more(

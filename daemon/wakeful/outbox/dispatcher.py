@@ -202,19 +202,18 @@ async def _resolve_quiet_alerts(
     """End what is over: what has been quiet for long, and deaths of which no job is dead any more."""
     async for _ in every(min(_LOOK_FOR_QUIET_SECONDS, max(quiet / 10, 0.1)), stop):
         try:
-            quieted: Sequence[Resolved] = await attempted(
-                "resolve", partial(outbox.resolve_quiet, database, quiet), (), telemetry
-            )
-            gone: Sequence[Resolved] = await attempted(
-                "resolve", partial(outbox.resolve_gone, database), (), telemetry
-            )
+            await _resolve(partial(outbox.resolve_quiet, database, quiet), telemetry)
+            await _resolve(partial(outbox.resolve_gone, database), telemetry)
         except StoreUnavailable:
             await database.available(stop)
-            continue
-        for alert in (*quieted, *gone):
-            telemetry.emit(
-                ALERT_RESOLVED, alert_id=alert.alert_id, kind=alert.kind, occurrences=alert.occurrences
-            )
+
+
+async def _resolve(call: Callable[[], Awaitable[Sequence[Resolved]]], telemetry: Telemetry) -> None:
+    resolved: Sequence[Resolved] = await attempted("resolve", call, (), telemetry)
+    for alert in resolved:
+        telemetry.emit(
+            ALERT_RESOLVED, alert_id=alert.alert_id, kind=alert.kind, occurrences=alert.occurrences
+        )
 
 
 async def _merge_stale(composing: Composing, stop: anyio.Event) -> None:

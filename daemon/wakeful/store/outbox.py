@@ -14,6 +14,7 @@ from uuid import UUID
 from wakeful.store.database import Database, Record
 
 LOCK_WAIT_SECONDS: Final = 0.2
+MOST_DEATHS: Final = 50_000  # are read to see whose jobs are gone: a second of the server
 DIGEST: Final = "digest"
 
 
@@ -200,9 +201,9 @@ async def resolve_quiet(database: Database, seconds: float) -> list[Resolved]:
     return _resolved(await database.fetch("resolve_quiet_alerts", seconds))
 
 
-async def resolve_gone(database: Database) -> list[Resolved]:
-    """End the alerts about deaths of which no job is dead any more."""
-    return _resolved(await database.fetch("resolve_gone_alerts"))
+async def resolve_gone(database: Database, *, most: int = MOST_DEATHS) -> list[Resolved]:
+    """End the alerts about deaths of which no job is dead any more; those of `most` deaths in all, the small first."""
+    return _resolved(await database.fetch("resolve_gone_alerts", most))
 
 
 def _resolved(rows: Sequence[Record]) -> list[Resolved]:
