@@ -79,6 +79,28 @@ async def test_what_a_driver_shows_of_the_row_is_in_no_span(sql: Connection) -> 
     assert "4711" not in f"{refused.status.description} {[event.attributes for event in refused.events]}"
 
 
+async def test_half_of_a_secret_at_the_cut_of_a_long_error_is_in_no_span(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    registry = Registry()
+
+    @registry.job("JOB", secret=["token"], max_attempts=1)
+    async def fails(job: JobContext) -> None:
+        async with job.step("first"):
+            raise ValueError(1000 * f"{job.payload['token']}\n")
+
+    with traced_process() as traces:
+        async with running(db, registry):
+            job_id = (await enqueue(sql, "JOB", {"token": "correct-horse-battery"})).job_id
+            (run,) = await traces.ended(RUN)
+
+    (step,) = traces.named("first")
+    told = str([(one.status.description, [event.attributes for event in one.events]) for one in (step, run)])
+    assert "ValueError" in told and "***" in told
+    assert "correct" not in told
+    assert "correct" not in str((await job_row(sql, job_id))["progress"])
+
+
 async def test_what_the_caller_puts_into_meta_is_what_the_job_carries(sql: Connection) -> None:
     with traced_process():
         job_id = (await wakeful.enqueue(sql, "JOB", meta={"traceparent": "mine"})).job_id

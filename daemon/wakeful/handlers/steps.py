@@ -167,7 +167,7 @@ class Step:
         if isinstance(raised, Snooze | Discard | JobInterrupted | JobCancelled):
             return None
         entry, redactor = describe_exception(raised), redactor_of_current_attempt()
-        return Failure(entry.type, entry.message if redactor is None else redactor.text(entry.message))
+        return Failure(entry.type, entry.message if redactor is None else redactor.shortened(entry.message))
 
 
 class _Due:

@@ -143,7 +143,7 @@ def progress_of(
         steps=steps,
         database_now=_DatabaseClock(holding),
         on_mark=executing.trailing.add,
-        hide=(redactor or executing.telemetry.redactor).text,
+        hide=(redactor or executing.telemetry.redactor).shortened,
     )
 
 

@@ -25,7 +25,7 @@ from wakeful.core.outcome import (
     Outcome,
     Snoozed,
 )
-from wakeful.core.text import CUT_MARK, clean, describe_exception
+from wakeful.core.text import clean, describe_exception
 from wakeful.errors import (
     Directive,
     Discard,
@@ -178,15 +178,10 @@ def without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
             return replace(outcome, degraded=tuple(redactor.text(one) for one in outcome.degraded))
         case Failed():
             error = outcome.error
-            trace = None if error.traceback is None else _hidden(error.traceback, redactor)
-            hidden = replace(error, message=_hidden(error.message, redactor), traceback=trace)
+            trace = None if error.traceback is None else redactor.shortened(error.traceback)
+            hidden = replace(error, message=redactor.shortened(error.message), traceback=trace)
             return replace(outcome, error=hidden)
         case Discarded():
             return replace(outcome, reason=redactor.text(outcome.reason))
         case _:
             return outcome
-
-
-def _hidden(text: str, redactor: Redactor) -> str:
-    """Without secrets, also where a text was cut within one."""
-    return redactor.cut(text) if CUT_MARK in text else redactor.text(text)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from wakeful.core.text import CUT_MARK
+
 HIDDEN: Final = "***"
 SHORTEST_SECRET: Final = 4  # a shorter one would hide half of every line
 
@@ -71,6 +73,10 @@ class Redactor:
         if "://" in text:
             text = _IN_URL.sub(rf"\1:{HIDDEN}@", text)
         return _IN_KEYWORDS.sub(rf"\1\2{HIDDEN}", text) if "=" in text else text
+
+    def shortened(self, text: str) -> str:
+        """Give a text that may have been cut, as a mark in it says then, without secrets and what is left of one."""
+        return self.cut(text) if CUT_MARK in text else self.text(text)
 
     def cut(self, text: str) -> str:
         """Give a text of which an end is missing without its secrets, and without what is left of one that was cut.

@@ -164,7 +164,8 @@ def _failure_of(raised: BaseException) -> Failure:
     """Say why an enqueue failed, by the first line: below it drivers show the row, payload and all."""
     entry, redactor = describe_exception(raised), redactor_of_current_attempt()
     said = entry.message.partition("\n")[0]
-    return Failure(entry.type, clean(said if redactor is None else redactor.text(said), MESSAGE_LIMIT_BYTES))
+    shown = said if redactor is None else redactor.shortened(said)
+    return Failure(entry.type, clean(shown, MESSAGE_LIMIT_BYTES))
 
 
 def ids_of(found: SpanContext) -> dict[str, object]:
