@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.counted import counted
 from support.databases import ClonedDatabase, Connection
 from support.dispatching import Heard, alert, composed, heard, pass_time, store_of, take
 from wakeful.core.alert_settings import AlertSettings, RouteSettings
@@ -108,3 +109,11 @@ async def test_what_was_merged_for_its_age_is_still_before_what_follows(
     assert await types(sql) == ["alert.digest"]
     assert await look(store, said, sql, after=11) == 2
     assert await types(sql) == ["alert.resolved"] * 2
+
+
+async def test_where_nothing_is_old_merging_asks_one_question(db: ClonedDatabase, said: Heard) -> None:
+    async with counted(db.dsn, said.telemetry) as store:
+        composing = Composing(database=store, telemetry=said.telemetry, policy=STORMY, sinks=("hook",))
+
+        assert await composing.merge_stale() == 0
+        assert store.asked == ["find_stale"]

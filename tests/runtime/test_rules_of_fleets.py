@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from support.counted import counted
 from support.databases import ClonedDatabase, Connection
 from support.dispatching import Heard, heard, pass_time, store_of
 from support.factories import enqueue
@@ -17,7 +18,7 @@ from wakeful.outbox.rules import RULES
 from wakeful.outbox.rules.evaluating import condition_of, critical_types, fingerprint_of, with_rules
 from wakeful.store import conditions, instances
 from wakeful.store.conditions import Found
-from wakeful.store.database import Database, Record, open_database
+from wakeful.store.database import Database, open_database
 from wakeful.store.instances import Report
 from wakeful.telemetry.events import ALERT_OPENED, ALERT_RESOLVED, RULE_FAILED
 
@@ -215,28 +216,14 @@ async def test_a_type_in_two_queues_is_one_alert_by_the_settings_of_each(
     assert [tuple(row) for row in rows] == [("no_worker:AI_CHECK", "critical")]
 
 
-class Counted(Database):
-    """The daemon's own way to the database, which notes the statements that go it."""
-
-    asked: list[str]
-
-    async def fetch(self, statement: str, *arguments: object, deadline: float | None = None) -> list[Record]:
-        self.asked.append(statement)
-        return await super().fetch(statement, *arguments, deadline=deadline)
-
-
 async def test_a_look_at_an_idle_database_is_one_statement(db: ClonedDatabase, said: Heard) -> None:
-    store = Counted(DatabaseSettings(dsn=db.dsn), said.telemetry)
-    store.asked = []
-    try:
+    async with counted(db.dsn, said.telemetry) as store:
         await register(store, sinks=("hook",), critical_types=("PAY",))
         await evaluate(store)
         assert "keep_critical_types" in store.asked
         store.asked.clear()
         await evaluate(store)
         assert store.asked == ["look_at_rules"]
-    finally:
-        await store.close()
 
 
 async def test_what_a_look_leaves_out_it_would_not_have_found(store: Database, sql: Connection) -> None:

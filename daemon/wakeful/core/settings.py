@@ -159,7 +159,7 @@ class TracingSettings:
 class OutboxSettings:
     """How often alerts are looked for, the tries of one message, and after how much quiet an alert has ended."""
 
-    interval: float = 3.0
+    interval: float = 5.0
     attempts: int = 20
     quiet: float = 15 * MINUTE
 

@@ -69,12 +69,14 @@ class Composing:
         Not where a sink has no digests: each message must arrive by itself, such as the end of an incident.
         """
         gathering = [sink for sink in self.sinks if self.policy.route(sink).digest != "off"]
-        if not gathering:
+        seconds = self.policy.alerts.stale
+        waiting = await alerts.find_stale(self.database, gathering, seconds) if gathering else []
+        if not waiting:
             return 0
         try:
             async with alerts.making(self.database) as making:
-                states = await making.lock_sinks(gathering)
-                stale = await making.take_stale(list(states), self.policy.alerts.stale, STALE_BATCH)
+                states = await making.lock_sinks(waiting)
+                stale = await making.take_stale(list(states), seconds, STALE_BATCH)
                 merged = [
                     await self._merge(making, sink, state.now, [one for one in stale if one.sink == sink])
                     for sink, state in states.items()

@@ -21,7 +21,7 @@ from wakeful.store import alerts
 from wakeful.store.database import Database
 from wakeful.telemetry.events import SINK_OPENED
 
-_INTERVALS: Final = 5  # of looking for events, for one look at closed sinks
+_INTERVALS: Final = 6  # of looking for events, for one look at closed sinks
 
 
 async def open_closed_sinks(

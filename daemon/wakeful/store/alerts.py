@@ -226,6 +226,11 @@ async def making(database: Database) -> AsyncIterator[Making]:
         yield Making(transaction)
 
 
+async def find_stale(database: Database, sinks: Sequence[str], seconds: float) -> list[str]:
+    """Those of `sinks` for which several messages have waited too long."""
+    return [row["sink"] for row in await database.fetch("find_stale", sinks, seconds)]
+
+
 async def open_sinks(database: Database, sinks: Sequence[str]) -> list[str]:
     """Try again with sinks that are closed; gives those that were."""
     return [row["sink"] for row in await database.fetch("open_sinks", sinks)]
