@@ -1,7 +1,7 @@
 """The way to OpenTelemetry for all who are not `spans`: whether this process has it, and what is done without it.
 
-Invariant: nothing here raises, and without OpenTelemetry everything is nothing. No program loads it for our sake: where
-nobody has loaded its API there is no SDK, and no span that a job could be linked to.
+Invariant: nothing here raises, and without OpenTelemetry everything is nothing. No program loads it for our sake, but
+a daemon whose environment names a provider: where nobody has loaded its API there is no SDK, and no span to link to.
 """
 
 from __future__ import annotations
