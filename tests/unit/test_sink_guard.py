@@ -20,13 +20,17 @@ from wakeful.telemetry.bus import Telemetry
         *("::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "2001:db8::1"),
         *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::a00:1", "2002:7f00:1::"),
         *("2002:0a00:0001::1", "localhost", ""),
+        # Retired or not given out, and routed inside by whoever still has them.
+        *("fec0::1", "::127.0.0.1", "::ffff:0:127.0.0.1", "5f00::1", "4000::1"),
     ],
 )
 def test_what_is_inside_is_not_public(address: str) -> None:
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808"])
+@pytest.mark.parametrize(
+    "address", ["1.1.1.1", "8.8.8.8", "2606:4700:4700::1111", "2a00:1450::1", "64:ff9b::808:808"]
+)
 def test_what_is_outside_is_public(address: str) -> None:
     assert is_public(address)
 

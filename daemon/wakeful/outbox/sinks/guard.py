@@ -16,6 +16,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 NOT_PUBLIC: Final = "it leads to an address that is not public"
 
+# Of IPv6 only this is given out; the rest is reserved, or was retired and may lead inside.
+_GIVEN_OUT: Final = IPv6Network("2000::/3")
 _TRANSLATED: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 
 
@@ -55,7 +57,10 @@ def is_public(text: str) -> bool:
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return False
-    return _is_outside(address) and all(_is_outside(inner) for inner in _within(address))
+    inner = _within(address)
+    if isinstance(address, IPv6Address) and address not in _GIVEN_OUT and not inner:
+        return False
+    return all(map(_is_outside, (address, *inner)))
 
 
 def _is_outside(address: IPv4Address | IPv6Address) -> bool:
