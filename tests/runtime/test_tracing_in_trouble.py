@@ -14,7 +14,15 @@ from opentelemetry.sdk.metrics import ExemplarFilter
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import Sampler
-from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, StatusCode, use_span
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    INVALID_SPAN_CONTEXT,
+    NonRecordingSpan,
+    StatusCode,
+    Tracer,
+    use_span,
+)
+from opentelemetry.trace import Span as SpanOfAny
 
 import wakeful
 from support import traced_jobs
@@ -23,9 +31,9 @@ from support.factories import enqueue, status_of
 from support.running import brisk, running
 from support.tracing import context_of, ids, linked_to, outcomes, traced_process
 from support.working import job_row
-from wakeful import JobContext, OptionRefused, Registry
+from wakeful import Fail, JobContext, OptionRefused, Registry
 from wakeful.runtime.tracing import FLUSH_SECONDS
-from wakeful.telemetry.events import JOB_FINISHED, TRACING_FAILED
+from wakeful.telemetry.events import JOB_DIED, JOB_FINISHED, TRACING_FAILED
 from wakeful.telemetry.job_log import names_of_current_attempt
 
 RUN = "process default"
@@ -221,6 +229,38 @@ async def test_within_a_span_of_somebody_elses_that_raises_lines_have_the_ids_of
     assert outcomes([run]) == ["finished"]
     (names,) = found
     assert (names["job_id"], names["span_id"]) == (str(job_id), f"{ids(run)[1]:016x}")
+
+
+class SilentTracers(TracerProvider):
+    """Gives tracers that are switched off, as a configuration can do to one library's."""
+
+    def get_tracer(self, *_given: object, **_named: object) -> Tracer:
+        return SilentTracer()
+
+
+class SilentTracer(Tracer):
+    def start_span(self, *_given: object, **_named: object) -> SpanOfAny:
+        return INVALID_SPAN
+
+    def start_as_current_span(self, *_given: object, **_named: object) -> NoReturn:
+        raise NotImplementedError
+
+
+async def test_an_attempt_by_a_tracer_that_is_switched_off_has_no_ids(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    async def dies(job: JobContext) -> None:
+        raise Fail("never")
+
+    with traced_process(SilentTracers()):
+        async with running(db, registry_of(dies)) as one:
+            job_id = (await wakeful.enqueue(sql, "JOB")).job_id
+            died = await one.recorder.seen(JOB_DIED)
+
+    row = await job_row(sql, job_id)
+    assert "trace_id" not in died
+    assert "traceparent" not in row["errors"][0]
+    assert row["meta"] == {}
 
 
 class StalledExporter(SpanExporter):

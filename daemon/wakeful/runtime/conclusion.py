@@ -124,7 +124,7 @@ def _entry_text(entry: ErrorEntry, trace: AttemptTrace | None) -> str:
     fields = {"type": entry.type, "message": entry.message, "traceback": entry.traceback}
     if entry.fingerprint is not None:
         fields["fingerprint"] = entry.fingerprint
-    if trace is not None:
+    if trace is not None and trace.traceparent is not None:
         fields["traceparent"] = trace.traceparent
     try:
         return jsontext.dumps(fields)

@@ -95,6 +95,8 @@ class Attached:
 class AttemptTrace:
     """One attempt as a trace: its names on lines, the block that its handler runs in, and its span until it has landed.
 
+    A tracer that is switched off makes spans without ids: then `ids` is empty, and `traceparent` None.
+
     Not thread-safe but for `fields`.
     """
 
@@ -118,8 +120,8 @@ class AttemptTrace:
         self._times, self._attributes = times, attributes
         self._began, self._ended = time.time_ns(), 0
         mine = span.get_span_context()
-        self.ids = ids_of(mine)
-        self.traceparent = traceparent_of(mine)
+        self.ids = ids_of(mine) if mine.is_valid else {}
+        self.traceparent = traceparent_of(mine) if mine.is_valid else None
 
     def fields(self) -> dict[str, object]:
         """What each line carries that is logged in the attempt: its names, and the span that is current there."""
