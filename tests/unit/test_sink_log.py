@@ -35,6 +35,15 @@ async def test_a_line_says_all_that_a_card_says() -> None:
     assert PAYLOAD_VALUE not in str(line)
 
 
+async def test_a_line_says_what_to_do_and_why_it_is_over() -> None:
+    sink, recorder = told()
+
+    await sink.send(delivery(body(advice="start an instance", resolved_reason="quiet")))
+
+    (line,) = recorder.of(ALERT_TOLD)
+    assert (line["advice"], line["resolved_reason"]) == ("start an instance", "quiet")
+
+
 async def test_no_text_makes_a_line_long_or_two_of_it() -> None:
     sink, recorder = told()
     text = "한국어\n\x1b[31m " * 50_000

@@ -203,7 +203,7 @@ ALERT_UNTOLD: Final = Event("alert.untold", "error",
     ("alert_id", "kind", "error"))
 ALERT_TOLD: Final = Event("alert.told", "warning", "What a sink of kind log says: an alert in one line.",
     ("sink", "delivery_id", "message", "alert_id", "kind", "severity", "title", "subject", "job_type", "job_id",
-     "occurrences", "first_seen", "error", "attempts", "environment"))
+     "occurrences", "first_seen", "advice", "error", "attempts", "resolved_reason", "environment"))
 ALERT_UNFOLDED: Final = Event("alert.unfolded", "error",
     "Events could not be folded; they are counted in an alert that says so, or tried again later if `rows` is 0.",
     ("dedupe_key", "rows", "error"))

@@ -48,8 +48,10 @@ class LogSink:
             job_id=cut(notice.job_id, _LINE) or None,
             occurrences=notice.occurrences,
             first_seen=notice.first_seen or None,
+            advice=cut(notice.advice, _LINE) or None,
             error=cut(notice.error, _LINE) or None,
             attempts=notice.attempts or None,
+            resolved_reason=cut(notice.resolved_reason, _LINE) or None,
             environment=cut(notice.environment, _LINE) or None,
         )
         return Sent("logged")
