@@ -53,6 +53,7 @@ async def test_show_tells_what_happened_last_and_what_was_sent_to_whom(
     assert "job_dead (error)" in ended.out
     assert str(job_id) in ended.out
     assert "hook  alert.opened  pending, tries: 0" in ended.out
+    assert "+00:00" not in ended.out, "times are all written in one way"
     document = (await wakeful("alerts", "show", 1, "--json", db=db)).document()
     assert document["messages"][0]["sink"] == "hook"
     assert document["latest"][0]["job_id"] == str(job_id)

@@ -109,6 +109,7 @@ async def test_show_tells_everything_but_secrets(db: ClonedDatabase, sql: Connec
         "fetched pages=4",
     ):
         assert part in text.out
+    assert "+00:00" not in text.out, "times are all written in one way"
     assert "12345678901234567890123" in shown
     assert '"price":1.1' in shown
     assert '"price": 1.10' in text.out

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakeful.cli.terminal import age, block, table, to_json, visible
+from wakeful.cli.terminal import age, block, moment, stored_moment, table, to_json, visible
 
 ANY_TEXT = st.text(st.characters(codec=None))
 BIDI = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c")
@@ -30,6 +31,12 @@ def test_json_is_one_safe_line_with_the_same_text(text: str) -> None:
 @given(ANY_TEXT)
 def test_a_block_stays_indented(text: str) -> None:
     assert all(line.startswith("    ") for line in block(text).split("\n") if line)
+
+
+def test_a_stored_time_looks_like_any_other_and_what_is_none_is_shown_as_it_is() -> None:
+    at = datetime(2026, 12, 1, 17, 28, 32, 268590, tzinfo=UTC)
+    assert stored_moment("2026-12-01T17:28:32.26859+00:00") == moment(at)
+    assert stored_moment("so\x1bon") == "so\\x1bon"
 
 
 def test_columns_line_up_also_for_wide_letters() -> None:

@@ -63,6 +63,14 @@ def moment(at: datetime | None) -> str:
     return "" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
+def stored_moment(at: object) -> str:
+    """Give a time that a stored document holds as text in the same way; what is no time stays as it is."""
+    try:
+        return moment(datetime.fromisoformat(str(at)))
+    except ValueError:
+        return visible(at)
+
+
 def show(text: object) -> None:
     """Write a result to standard output."""
     sys.stdout.write(f"{text}\n")

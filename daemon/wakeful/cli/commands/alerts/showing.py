@@ -11,7 +11,7 @@ from wakeful.cli.commands.jobs.documents import decoded, document
 from wakeful.cli.database import with_database
 from wakeful.cli.exits import CommandFailed
 from wakeful.cli.options import Commands, add_command, count
-from wakeful.cli.terminal import moment, show, to_json, visible
+from wakeful.cli.terminal import moment, show, stored_moment, to_json, visible
 from wakeful.store import alert_board
 from wakeful.store.alert_board import AlertRow
 from wakeful.store.database import Database
@@ -90,7 +90,8 @@ def _latest(occurrences: list[AlertRow]) -> Iterator[str]:
         yield "latest:"
     for one in occurrences:
         about = " ".join(str(one[name]) for name in ("job_id", "subject") if one[name] is not None)
-        yield f"    {moment(one['created_at'])}  {visible(about)}  {visible(one['title'])}"
+        parts = (moment(one["created_at"]), visible(about), visible(one["title"]))
+        yield f"    {'  '.join(part for part in parts if part)}"
 
 
 def _messages(row: AlertRow) -> Iterator[str]:
@@ -101,7 +102,7 @@ def _messages(row: AlertRow) -> Iterator[str]:
     for one in messages:
         answer = one["last_answer"] or ""
         yield (
-            f"    {visible(one['created_at'])}  {visible(one['sink'])}  {visible(one['message'])}"
+            f"    {stored_moment(one['created_at'])}  {visible(one['sink'])}  {visible(one['message'])}"
             f"  {_STATES.get(one['state'], one['state'])}, tries: {one['attempts']}"
             f"{', without details' if one['bare'] else ''}  {visible(answer)}"
         ).rstrip()

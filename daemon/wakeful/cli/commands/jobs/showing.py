@@ -11,7 +11,7 @@ from wakeful.cli.commands.jobs.documents import decoded, document, step_text, st
 from wakeful.cli.database import with_database
 from wakeful.cli.exits import CommandFailed
 from wakeful.cli.options import Commands, add_command, job_id
-from wakeful.cli.terminal import age, block, moment, show, to_json, visible
+from wakeful.cli.terminal import age, block, moment, show, stored_moment, to_json, visible
 from wakeful.store import reads
 from wakeful.store.database import Database
 from wakeful.store.reads import JobRow
@@ -112,7 +112,8 @@ def _errors(row: JobRow) -> Iterator[str]:
 
 
 def _error(entry: dict[str, Any]) -> Iterator[str]:
-    yield f"    attempt {visible(entry.get('attempt'))}, run {visible(entry.get('run_no'))}, {visible(entry.get('at'))}"
+    numbers = f"attempt {visible(entry.get('attempt'))}, run {visible(entry.get('run_no'))}"
+    yield f"    {numbers}, {stored_moment(entry.get('at'))}"
     yield f"      {visible(entry.get('type', ''))}: {visible(entry.get('message', ''))}"
     if entry.get("traceback"):
         yield block(str(entry["traceback"]), indent="        ")
