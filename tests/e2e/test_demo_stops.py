@@ -162,6 +162,7 @@ def test_in_a_terminal_it_shows_steps_live_and_ends_with_ctrl_c(data: Path) -> N
         assert "\x1b[J" in shown
         assert "\x1b[32m" in shown
         assert "Ctrl-C stops" in shown
+        assert f"Ctrl-C (or kill {process.pid})" in shown
         os.write(ours, b"\x03")
         shown += _read_until(ours, "Nothing runs any more")
         assert process.wait(30) == 0

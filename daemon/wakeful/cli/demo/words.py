@@ -138,7 +138,7 @@ def _commands(scene: Scene) -> tuple[Line, ...]:
     without = span("  (or any other SQL client: psql is not on PATH)", "dim") if psql is None else Span("")
     connect = scene.location.connect
     password = span("  with the password in place of ***" if HIDDEN in connect else "", "dim")
-    how = "Ctrl-C" if sys.stdin.isatty() else f"kill {os.getpid()}"
+    how = f"Ctrl-C (or kill {os.getpid()})" if sys.stdin.isatty() else f"kill {os.getpid()}"
     return (
         _labelled("look", whole(f"export DATABASE_URL={shlex.quote(connect)}"), password),
         _labelled("", whole(f"{_program()} jobs list")),
