@@ -74,6 +74,17 @@ def test_a_command_line_that_makes_no_sense_ends_with_2_before_anything_is_conne
     assert written.err.startswith(("wakeful: ", "usage: wakeful"))
 
 
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [((), "wakeful"), (("jobs",), "wakeful jobs"), (("jobs", "show"), "wakeful jobs show")],
+)
+def test_what_is_missing_on_a_command_line_is_told_with_where_the_help_is(
+    command: tuple[str, ...], program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run_here(*command) == 2
+    assert f"hint: `{program} --help` shows what there is" in capsys.readouterr().err
+
+
 async def test_a_wrong_configuration_ends_with_78_and_names_every_mistake(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[worker]\nconcurency = 3\n[lease]\nbeat = "soon"\n')
     ended = await wakeful("jobs", "list", folder=tmp_path)

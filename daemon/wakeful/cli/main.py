@@ -30,7 +30,7 @@ from wakeful.cli.commands import (
     version,
 )
 from wakeful.cli.exits import CommandFailed
-from wakeful.cli.options import add_shared_options
+from wakeful.cli.options import Parser, add_shared_options
 from wakeful.cli.terminal import block, say, visible
 from wakeful.errors import ConfigError, OptionRefused, SchemaMismatch, StoreUnavailable, WakefulError
 from wakeful.telemetry.redaction import Redactor
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """Give the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="wakeful",
         description=_DESCRIPTION,
         epilog=_EPILOG,

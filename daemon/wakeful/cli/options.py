@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
+from wakeful.cli import exits
 from wakeful.config import Configuration, load
 from wakeful.core.durations import parse_duration
 
@@ -20,6 +22,17 @@ LARGEST_PAGE: Final = 10_000
 
 Commands = Any  # argparse's own type for a group of commands is private
 Run = Callable[[argparse.Namespace], int]
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses with a hint where the help is; the parsers of its commands are of the same kind."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what makes no sense; exits with 2."""
+        self.print_usage(sys.stderr)
+        self.exit(
+            exits.USAGE, f"{self.prog}: error: {message}\n  hint: `{self.prog} --help` shows what there is\n"
+        )
 
 
 def add_command(

@@ -79,7 +79,8 @@ def _listen(addresses: list[_Address], port: int) -> list[socket.socket]:
 def _problem(settings: HttpSettings, error: OSError) -> str:
     where = f"{settings.host}:{settings.port}"
     if error.errno == errno.EADDRINUSE:
-        return f"http.port: {where} is taken by another process; set http.port to a free one, or to 0 for any"
+        mend = "set http.port (WAKEFUL__HTTP__PORT) to a free one, or to 0 for any"
+        return f"http.port: {where} is taken by another process; {mend}"
     if error.errno == errno.EACCES:
         return f"http.port: {where} may not be used by this user; set http.port to 1024 or more"
     return f"http.host: can't listen on {where}: {error.strerror or error}"
