@@ -155,6 +155,11 @@ def test_in_quiet_hours_only_what_is_critical_is_told() -> None:
         ("22:00-07:00", "Europe/Berlin", "2026-12-01T21:30", "2026-12-02T06:00"),
         ("22:00-07:00", "Europe/Berlin", "2026-07-01T20:30", "2026-07-02T05:00"),
         ("00:00-23:59", "UTC", "2026-12-01T12:00", "2026-12-01T23:59"),
+        # The hour that there is twice when clocks are put back, and the one that there is not.
+        ("22:00-02:30", "Europe/Berlin", "2026-10-25T00:10", "2026-10-25T01:30"),
+        ("22:00-02:30", "Europe/Berlin", "2026-10-25T01:10", "2026-10-25T01:30"),
+        ("22:00-02:30", "Europe/Berlin", "2026-10-25T01:30", None),
+        ("22:00-02:30", "Europe/Berlin", "2026-03-29T00:50", "2026-03-29T01:30"),
     ],
 )
 def test_quiet_hours_go_over_midnight_and_by_the_time_of_their_zone(

@@ -34,7 +34,9 @@ class QuietHours:
         if not in_span:
             return None
         day = local.date() + timedelta(days=1 if over_midnight and clock >= self.begin else 0)
-        return datetime.combine(day, self.end, self.zone).astimezone(now.tzinfo)
+        end = datetime.combine(day, self.end, self.zone)
+        # Where clocks are put back, there is the same time twice, and the first of them may be over.
+        return max(end.astimezone(now.tzinfo), end.replace(fold=1).astimezone(now.tzinfo))
 
 
 def quiet_hours(text: str, zone: str) -> QuietHours:
