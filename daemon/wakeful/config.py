@@ -182,6 +182,9 @@ def _file_layer(path: Path, problems: list[str]) -> _Layer:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         problems.append(f"{path}: is not TOML: {error}")
         return {}
+    except ValueError:
+        problems.append(f"{path}: has a number of more digits than can be read")
+        return {}
     origin = Origin(kind="file", where=str(path))
     return {place: Given(value=value, origin=origin) for place, value in _flat(document)}
 

@@ -45,6 +45,26 @@ def test_a_threshold_of_something_that_is_no_rule_is_a_mistake() -> None:
     assert problems(publish_failed=RuleSettings(severity="critical", queues=("q",), job_types=("T",))) == []
 
 
+@pytest.mark.parametrize(
+    "name", ["queue_stalld", "queue-stalled", "no_workers", "rescue", "job_ded", "overun"]
+)
+def test_a_name_that_is_nearly_a_rules_is_a_mistake(name: str) -> None:
+    for rules, where in (
+        ({name: RuleSettings(off=True)}, f"rules.{name}"),
+        ({"mail": RuleSettings(rule=name)}, "rules.mail.rule"),
+    ):
+        ((path, text),) = problems(**rules)
+        assert (path, "did you mean" in text) == (where, True)
+
+
+def test_what_can_be_the_kind_of_no_alert_is_a_mistake_and_ones_own_kind_is_none() -> None:
+    ((path, text),) = problems(**{"The Mail": RuleSettings(severity="critical")})
+    assert path == "rules.The Mail"
+    assert 'rule = "' in text
+    for own in ("shop.job_dead", "mail_failed", "job_late", "sink_full"):
+        assert problems(**{own: RuleSettings(off=True)}) == []
+
+
 @pytest.mark.parametrize("name", ["loop_blocked", "clock_skew"])
 def test_what_is_never_noted_can_be_no_threshold(name: str) -> None:
     ((path, text),) = problems(mine=RuleSettings(rule=name, over=0.1))

@@ -163,6 +163,20 @@ def test_all_mistakes_of_all_sources_are_told_at_once(tmp_path: Path) -> None:
         ("[database]\ndsn = 3", "database.dsn: the value is not a text in quotes"),
         ("[log]\nlevel = 'loud'", "log.level: 'loud' is not one of debug, info, warning, error"),
         ("colour = 'red'", "colour: unknown setting; known here: handlers, database, worker,"),
+        ("[routes.log]\nmost = 1" + "0" * 400, "routes.log.most: a whole number has at most 18 digits"),
+        ("[routes.log]\nmost = 1" + "0" * 5000, "config.toml: has a number of more digits than can be read"),
+        ("[worker]\nprocess_memory = 99999999999", "worker.process_memory: 1e+11 is more than"),
+        (
+            "[routes.log]\nowners = [0x" + "f" * 5000 + "]",
+            "a number of so many digits is not a list of texts",
+        ),
+        ("[sinks.'']\nkind = 'log'", "sinks.: its name is empty"),
+        ('[sinks."a\\u0000b"]\nkind = "log"', "its name contains a control character"),
+        (f"[sinks.{'x' * 201}]\nkind = 'log'", "its name is 201 bytes long; at most 200 are allowed"),
+        ('[worker]\nqueues = ["a\\nb"]', "worker.queues: a queue's name contains a control character"),
+        ('[rules.job_failed]\njob_types = ["\\u0000"]', "job_types: a job type contains a control character"),
+        ('[routes.log]\nowners = ["a\\u0000"]', "routes.log.owners: an owner's name contains a control"),
+        ('[alerts]\nenvironment = "a\\nb"', "alerts.environment: it contains a control character"),
         ("[worker\nx = 1", "config.toml: is not TOML: Expected ']' at the end of a table declaration"),
     ],
 )
@@ -180,6 +194,14 @@ def test_a_file_that_cannot_be_read_is_a_problem_like_any_other(tmp_path: Path) 
         f"{tmp_path / 'absent.toml'}: can't be read: No such file or directory"
     }
     assert _problems(path=file) == {f"{file}: is not UTF-8 text (byte 4)"}
+
+
+@pytest.mark.parametrize("dotted", ["alerts.environment", "worker.name", "worker.queues"])
+def test_a_variable_that_is_not_utf8_is_a_mistake(dotted: str) -> None:
+    (problem,) = _problems(environ={variable_of(dotted): b"caf\xe9".decode(errors="surrogateescape")})
+
+    assert "is not UTF-8" in problem
+    assert problem.isprintable()
 
 
 def test_an_empty_variable_counts_as_not_set() -> None:

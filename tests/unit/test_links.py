@@ -173,7 +173,12 @@ def test_keys_are_hidden_each_and_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://a.example/?x=1", "https://a.example/#x", "https://user@a.example", "ftp://a.example"]
+    "url",
+    [
+        *("https://a.example/?x=1", "https://a.example/#x", "https://user@a.example", "ftp://a.example"),
+        *("https://a.example?", "https://a.example/#", "https://a.example:99999", "https://a b.example"),
+        *("https://a.example/a b", " https://a.example", "https://a.example/\n", "https://a.example/<b>|x"),
+    ],
 )
 def test_an_address_to_which_no_path_can_be_added_is_a_mistake(url: str) -> None:
     with pytest.raises(ConfigError, match=r"alerts\.public_url: "):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
@@ -12,10 +14,14 @@ from wakeful.core.durations import format_duration
 from wakeful.core.names import did_you_mean
 from wakeful.core.quiet_hours import quiet_hours
 from wakeful.core.settings import Settings
+from wakeful.core.sink_rules import is_address
 
 LEAST_STANDSTILL_SECONDS: Final = 0.5  # a shorter one, of a loop or between two clocks, is not noted
 DEFAULT_SINK: Final = "log"  # the one that there is without any in the configuration
 
+_KIND: Final = re.compile(r"[a-z][a-z0-9_.]{0,99}", re.ASCII)  # as wakeful.alert() takes it
+_TYPING_ERROR: Final = 0.9  # so like a rule's name is nobody's own kind
+_NEVER_IN_ADDRESSES: Final = re.compile(r"""[\s\x00-\x1f\x7f-\x9f<>"\\^`{|}]""")
 _JOBS: Final = frozenset({"queues", "job_types"})
 # What each rule can go by: its threshold, a time or a number, and what narrows it down. Kinds that are not named here
 # are people's own: they go by their queue, where their body names one, and their job type.
@@ -66,6 +72,8 @@ def alert_problems(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
 def _rule(path: str, rule: RuleSettings, kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """A rule takes what it can go by and nothing else: people would believe that any other setting does something."""
     takes = TAKES.get(kind)
+    if takes is None and rule.over is None and rule.least is None:
+        yield from _kind(f"{path}.rule" if rule.rule else path, kind)
     for name, given in (("over", rule.over is not None), ("least", rule.least is not None)):
         if given and takes is None:
             hint = did_you_mean(kind, tuple(TAKES))
@@ -80,6 +88,15 @@ def _rule(path: str, rule: RuleSettings, kind: str) -> Iterator[tuple[tuple[str,
         yield (f"{path}.over",), f"the rule {kind} sees nothing that is less than {least}"
 
 
+def _kind(path: str, kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """A name that is nearly a rule's, or that no alert can have, would be about nothing."""
+    meant = get_close_matches(kind, TAKES, n=1, cutoff=_TYPING_ERROR)
+    if meant:
+        yield (path,), f"there is no rule {kind}, did you mean {meant[0]!r}?"
+    elif not _KIND.fullmatch(kind):
+        yield (path,), f'{kind!r} is neither a rule nor the kind of any alert: say which by rule = "…"'
+
+
 def _taken(takes: frozenset[str]) -> str:
     return (
         f"it takes {', '.join(sorted(takes))}"
@@ -92,11 +109,9 @@ def _alerts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     address = settings.alerts.public_url
     if address is None:
         return
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_address(address, ("http", "https")):
         yield ("alerts.public_url",), 'must be an address that begins with "https://" or "http://"'
-    elif parts.query or parts.fragment or "@" in parts.netloc:
+    elif "?" in address or "#" in address or "@" in urlsplit(address).netloc:
         yield ("alerts.public_url",), "has no user, no query and no fragment: paths are added at its end"
+    elif _NEVER_IN_ADDRESSES.search(address):
+        yield ("alerts.public_url",), "has a character that no address has: cards would have links to nowhere"

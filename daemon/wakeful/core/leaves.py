@@ -17,6 +17,7 @@ from wakeful.core.rules import check_bounds
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _INTEGER: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_MOST: Final = 10**18  # as many digits as a text may have
 _SHOWN_CHARACTERS: Final = 60
 
 
@@ -33,7 +34,10 @@ def decode_leaf(dotted: str, hint: Any, value: object, *, secret: bool) -> objec
     if hint is bool:
         return _switch(value)
     if hint is str:
-        return _text(value, secret=secret)
+        text = _text(value, secret=secret)
+        if not dotted.endswith("_file") and not _is_utf8(text):  # a file may be named by any bytes
+            raise ValueError("the text is not UTF-8")
+        return text
     number = _integer(value) if hint is int else parse_duration(value)
     check_bounds(dotted, number)
     return number
@@ -52,6 +56,8 @@ def _texts(value: object) -> tuple[str, ...]:
     stripped = tuple(part.strip() for part in parts)
     if "" in stripped:
         raise ValueError(f"{_shown(value)} has an empty part")
+    if not all(map(_is_utf8, stripped)):
+        raise ValueError("a part is not UTF-8")
     return stripped
 
 
@@ -72,8 +78,14 @@ def _text(value: object, *, secret: bool) -> str:
     return value
 
 
+def _is_utf8(value: str) -> bool:
+    return not any("\ud800" <= one <= "\udfff" for one in value)
+
+
 def _integer(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) >= _MOST:
+            raise ValueError("a whole number has at most 18 digits")
         return value
     if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
         return int(value)
@@ -81,5 +93,8 @@ def _integer(value: object) -> int:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of so many digits"  # more than Python prints
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."

@@ -7,16 +7,16 @@ A rule on a setting that is already known to be wrong is silent, so that one mis
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from wakeful.core.alert_rules import alert_problems
 from wakeful.core.dsn import dsn_problem
 from wakeful.core.durations import format_duration
+from wakeful.core.names import name_problem
 from wakeful.core.settings import Settings
 from wakeful.core.sink_rules import sink_problems
 
-LONGEST_NAME: Final = 200
 MOST: Final = 10_000
 TICK: Final = 0.01
 
@@ -28,7 +28,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float | None]]] = {
     "worker.concurrency": (1, MOST),
     "worker.threads": (1, MOST),
     "worker.processes": (1, 1000),
-    "worker.process_memory": (0, None),
+    "worker.process_memory": (0, 2**30),
     "worker.process_jobs": (1, None),
     "worker.stuck_limit": (0, MOST),
     "queues.NAME.concurrency": (1, MOST),
@@ -93,7 +93,7 @@ def check_bounds(dotted: str, number: float) -> None:
 
 def contradictions(settings: Settings, *, skip: frozenset[str]) -> tuple[tuple[str, str], ...]:
     """Give (dotted path, what is wrong) for each broken rule, but for those about a setting in `skip`."""
-    rules = (_database, _worker, _queues, _poll, _lease, _http, sink_problems, alert_problems)
+    rules = (_database, _worker, _queues, _names, _poll, _lease, _http, sink_problems, alert_problems)
     found = (problem for rule in rules for problem in rule(settings))
     return tuple((paths[0], what) for paths, what in found if skip.isdisjoint(paths))
 
@@ -109,9 +109,6 @@ def _database(settings: Settings) -> Iterator[_Problem]:
 def _worker(settings: Settings) -> Iterator[_Problem]:
     if not settings.worker.queues:
         yield ("worker.queues",), 'is empty: name the queues to serve, or "*" for all'
-    for name in settings.worker.queues:
-        if len(name) > LONGEST_NAME:
-            yield ("worker.queues",), f"a queue's name has at most {LONGEST_NAME} characters"
     for module in settings.handlers:
         if not _MODULE.fullmatch(module):
             yield ("handlers",), f'{module!r} is not the name of a module, such as "myapp.jobs"'
@@ -126,8 +123,27 @@ def _queues(settings: Settings) -> Iterator[_Problem]:
                 f"{queue.concurrency} is more than worker.concurrency ({most}), which caps the whole instance"
             )
             yield (path, "worker.concurrency"), text
-        if not name.strip() or len(name) > LONGEST_NAME:
-            yield (path,), f"a queue's name has 1 to {LONGEST_NAME} characters"
+
+
+def _names(settings: Settings) -> Iterator[_Problem]:
+    """What the database would refuse as a name, or keep under another one, is none here either."""
+    for section in ("queues", "sinks", "routes", "rules"):
+        for name in getattr(settings, section):
+            yield from _name(f"{section}.{name}", (name,), "its name")
+    yield from _name("worker.queues", settings.worker.queues, "a queue's name")
+    yield from _name("alerts.environment", (settings.alerts.environment or "-",), "it")
+    for name, rule in settings.rules.items():
+        yield from _name(f"rules.{name}.queues", rule.queues, "a queue's name")
+        yield from _name(f"rules.{name}.job_types", rule.job_types, "a job type")
+    for name, route in settings.routes.items():
+        yield from _name(f"routes.{name}.owners", route.owners, "an owner's name")
+
+
+def _name(path: str, names: Iterable[str], what: str) -> Iterator[_Problem]:
+    for name in names:
+        problem = name_problem(name if name.strip() else "")
+        if problem is not None:
+            yield (path,), f"{what} {problem}"
 
 
 def _poll(settings: Settings) -> Iterator[_Problem]:
