@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +54,7 @@ FORMS: list[tuple[bytes, dict[str, str], int]] = [
     (b'{"name": "Kim"}', {"Content_Type": "application/json"}, 415),
     (b"--b\r\n\r\n", {"Content_Type": "multipart/form-data; boundary=b"}, 415),
     (b"name=Kim", {"Content_Type": "text/plain"}, 415),
+    (gzip.compress(b"name=Kim"), FORM | {"Content_Encoding": "gzip"}, 415),
 ]
 NAMES = (b"name=%00%FF%ED%A0%80", b"&" * 4000, b"name=a&name=b", b"%", b"name=" + b"%0a" * 1000, b"\xff\xfe")
 SITES: list[tuple[dict[str, str], int]] = [
@@ -123,6 +125,12 @@ async def test_a_path_that_is_no_link_is_nothing() -> None:
         for path in PATHS:
             answer = await pages.get(quote(path, safe="/%;"))
             assert answer.status in (400, 404), path
+
+
+async def test_what_is_signed_and_can_be_the_id_of_nothing_is_nothing(pages: Linked) -> None:
+    for path in (path_to("alert", "9" * 19), path_to("job", "-" * 36), path_to("job", "a" * 36)):
+        assert (await pages.get(path)).status == 404
+    assert (await pages.post(path_to("mute", 2**63))).status == 404
 
 
 async def test_an_expired_link_says_so_and_does_nothing(

@@ -143,6 +143,9 @@ async def test_what_is_no_http_is_refused_without_a_word_in_the_log() -> None:
             ):
                 async with await _opened(served, garbage + b"\r\n\r\n") as stream:
                     assert (await stream.receive()).startswith(b"HTTP/1.0 400")
+            packed = b"Host: x\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\nno gzip ."
+            async with await _opened(served, b"POST /livez HTTP/1.1\r\n" + packed) as stream:
+                assert (await stream.receive()).startswith(b"HTTP/1.1 405")
             assert (await served.get("/livez"))[0] == 200
     finally:
         undo()

@@ -70,6 +70,7 @@ async def serve_http(
         keepalive_timeout=KEEP_ALIVE_SECONDS,
         lingering_time=HANDLER_SECONDS,
         shutdown_timeout=HANDLER_SECONDS,
+        auto_decompress=False,  # a stranger's small body could be a large one, or none that can be unpacked
     )
     try:
         await runner.setup()

@@ -33,7 +33,8 @@ def is_from_here(request: web.Request, public_url: str) -> bool:
 
 async def read_name(request: web.Request) -> str | web.Response:
     """Give what was entered as a name, cleaned; or the answer to what is no form of ours."""
-    if request.can_read_body and request.content_type != FORM_TYPE:
+    is_plain = request.headers.get("Content-Encoding", "identity").lower() == "identity"
+    if request.can_read_body and (request.content_type != FORM_TYPE or not is_plain):
         return not_understood("This takes the form of its own page, and nothing else.", status=415)
     try:
         with anyio.fail_after(BODY_SECONDS):

@@ -36,7 +36,8 @@ AT_ONCE: Final = 2
 TURN_SECONDS: Final = 1.0
 
 _JSON: Final = ("latest", "told", "steps")
-_IDS: Final = {"alert": "{id:[0-9]{1,19}}", "job": "{id:[0-9a-f-]{36}}"}
+# Only what the database takes as a number, or as a UUID.
+_IDS: Final = {"alert": "{id:[0-9]{1,18}}", "job": "{id:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}}"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Ask = Callable[[Database], Awaitable[PageRow | None]]
