@@ -29,6 +29,8 @@ _DEATH: Final = (
 )
 _DEATHS: Final = (
     '[{"job_id": "01980f3e-7a10-7cc0-b1f0-3d0c5a4f9e21", "subject": "place 9",'
+    ' "error": "TimeoutError: the map provider did not answer within 10 s"},'
+    ' {"job_id": "01980f3e-7a0c-7e15-8d3a-52f1c06b7a94", "subject": "place 31",'
     ' "error": "TimeoutError: the map provider did not answer within 10 s"}]'
 )
 _FAILED: Final = (
@@ -91,9 +93,8 @@ def _death(now: datetime) -> Specimen:
         kind="job_dead",
         title="COLLECT died: TimeoutError: the map provider did not answer within 10 s",
         severity="error",
-        key="job_dead:COLLECT:TimeoutError",
+        key="job_dead:COLLECT:TimeoutError@shop.places:fetch",
         job_type="COLLECT",
-        subject="place 9",
         occurrences=12,
         job_id=_JOB,
     )
