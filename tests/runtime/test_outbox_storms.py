@@ -45,6 +45,10 @@ DEATHS = """
     ) as d
     cross join lateral wakeful.depart(d.all)
 """
+WAITING = (
+    "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+)
+TOLD = "select count(*) from wakeful.alert_delivery where message = 'alert.opened' and state = 'delivered'"
 
 
 @pytest.mark.case("F78")
@@ -76,6 +80,8 @@ async def test_ten_thousand_deaths_of_three_kinds_are_a_handful_of_cards_and_the
             until=lambda number: number == 10_000,
             timeout=60,
         )
+        # What is ended by hand before anybody was told is told to nobody.
+        await eventually(lambda: sql.fetchval(TOLD), until=lambda number: number == 6, timeout=60)
         await sql.execute("select wakeful.resolve(alert_id) from wakeful.alert")
         await eventually(lambda: _resolved(receiver.received), until=lambda ends: len(ends) == 6, timeout=60)
 
@@ -164,6 +170,24 @@ async def test_a_sink_that_asks_for_a_pause_is_left_alone_by_all_and_the_others_
         await eventually(_delivered(sql, "well"), until=lambda number: number == 21, timeout=30)
 
     assert len(busy.received) == 1
+
+
+@pytest.mark.case("F74")
+async def test_a_pause_is_kept_though_the_sink_is_held_when_it_is_asked_for(
+    db: ClonedDatabase, sql: Connection
+) -> None:
+    said, holder = heard(), await db.connect()
+    async with store_of(db, said) as store:
+        await alert(sql, "first")
+        await composed(store, said, "hook")
+    async with running_receiver(otherwise=refuse(429, Retry_After="60")) as busy:
+        async with holder.transaction():
+            await holder.execute("select from wakeful.alert_sink for update")  # as who makes messages does
+            async with dispatching(db, said, webhooks(said, hook=busy.url)):
+                await eventually(lambda: sql.fetchval(WAITING), until=bool, timeout=20)
+                await holder.execute("commit; begin")
+                await said.recorder.seen(OUTBOX_FAILED, sink="hook")
+        assert await sql.fetchval("select free_at > now() + interval '30 s' from wakeful.alert_sink")
 
 
 async def test_a_sink_with_a_pace_is_given_one_message_at_a_time_whoever_sends_it(

@@ -145,11 +145,11 @@ class Sender:
     async def _postponed(self, sink: str, delivery: Delivery, failed: Failed) -> None:
         reason = self._shown(failed.reason)
         seconds = seconds_to_next(delivery.attempt, asked=failed.retry_after, chance=random.random())
+        if failed.retry_after is not None:
+            await self._write(partial(alerts.pause_sink, self.database, sink, seconds))
         await self._write(
             partial(outbox.postpone, self.database, delivery, reason, seconds=seconds, excuse=failed.excused)
         )
-        if failed.retry_after is not None:
-            await self._write(partial(alerts.pause_sink, self.database, sink, seconds))
         self.telemetry.emit(
             OUTBOX_FAILED,
             sink=sink,

@@ -1,7 +1,8 @@
 """Alerts as messages are made of them: a transaction that holds sinks and alerts, one method a statement.
 
 Invariant: what is said, what is noted of it and when it is looked at next are committed together. A sink or an alert
-that somebody else holds is left, never waited for. What is said, and when, is `outbox.policy`'s.
+that somebody else holds is left, not waited for; only a pause that a receiver asked for is written in any case. What is
+said, and when, is `outbox.policy`'s.
 """
 
 from __future__ import annotations
@@ -256,5 +257,6 @@ async def count_refusal(database: Database, sink: str, reason: str, *, address: 
 
 
 async def pause_sink(database: Database, sink: str, seconds: float) -> None:
-    """Send nothing to a sink for a while."""
-    await database.fetch("pause_sink", sink, seconds)
+    """Send nothing to a sink for a while. Raises StoreBusy, with nothing done, where somebody holds it for long."""
+    async with database.transaction(lock_timeout=LOCK_WAIT_SECONDS) as transaction:
+        await transaction.fetch("pause_sink", sink, seconds)
