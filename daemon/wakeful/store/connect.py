@@ -55,6 +55,9 @@ class Server:
     started_at: datetime
     timeline: str | None
 
+    def __str__(self) -> str:
+        return f"started {self.started_at.isoformat(sep=' ', timespec='milliseconds')}, timeline {self.timeline or '?'}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
