@@ -74,6 +74,12 @@ def test_an_exported_database_is_never_used(environ: Mapping[str, str]) -> None:
         assert plan.exported == tuple(environ)
 
 
+def test_a_database_that_the_command_names_is_not_said_to_be_unused() -> None:
+    """make exports what was given to it on its command line."""
+    mine = "postgresql:///mine"
+    assert plan_from(arguments(database=mine), {"DATABASE_URL": mine}).exported == ()
+
+
 def test_the_note_says_what_would_use_it() -> None:
     assert exported_note(["DATABASE_URL"]) == (
         "DATABASE_URL is set and not used; to use such a database: make run DATABASE_URL=..."

@@ -86,7 +86,7 @@ def plan_from(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Plan
         once=arguments.once,
         interval=arguments.every,
         sites=tuple(arguments.site or ()),
-        exported=tuple(name for name in _DATABASES if environ.get(name)),
+        exported=tuple(name for name in _DATABASES if environ.get(name) not in (None, "", dsn)),
     )
 
 
