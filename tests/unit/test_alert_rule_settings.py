@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from wakeful.core.alert_rules import RESERVED_KINDS, TAKES, alert_problems
@@ -55,6 +57,18 @@ def test_a_name_that_is_nearly_a_rules_is_a_mistake(name: str) -> None:
     ):
         ((path, text),) = problems(**rules)
         assert (path, "did you mean" in text) == (where, True)
+
+
+def test_two_sections_about_the_same_are_a_mistake() -> None:
+    mail = RuleSettings(rule="job_dead", queues=("mail", "post"), severity="critical")
+    for name, first, second in (
+        ("job_dead", RuleSettings(off=True), RuleSettings(rule="job_dead", severity="critical")),
+        ("mail", mail, replace(mail, queues=("post", "mail"), severity=None, off=True)),
+    ):
+        ((path, text),) = problems(**{name: first, "other": second})
+        assert path == "rules.other"
+        assert "the same as rules." in text
+    assert problems(job_dead=RuleSettings(off=True), mail=mail, post=replace(mail, queues=("post",))) == []
 
 
 def test_what_can_be_the_kind_of_no_alert_is_a_mistake_and_ones_own_kind_is_none() -> None:

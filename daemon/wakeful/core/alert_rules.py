@@ -62,6 +62,7 @@ def alert_problems(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
                 quiet_hours(route.quiet_hours, route.zone)
             except ValueError as problem:
                 yield (f"{path}.quiet_hours", f"{path}.zone"), str(problem)
+    yield from _told_twice(settings.rules)
     for name, rule in settings.rules.items():
         yield from _rule(f"rules.{name}", rule, rule.rule or name)
         for sink in rule.sinks:
@@ -86,6 +87,17 @@ def _rule(path: str, rule: RuleSettings, kind: str) -> Iterator[tuple[tuple[str,
     if kind in _NOTED_FROM and rule.over is not None and rule.over < LEAST_STANDSTILL_SECONDS:
         least = format_duration(LEAST_STANDSTILL_SECONDS)
         yield (f"{path}.over",), f"the rule {kind} sees nothing that is less than {least}"
+
+
+def _told_twice(rules: Mapping[str, RuleSettings]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Of two sections about the same, one would count for nothing."""
+    before: dict[tuple[str, frozenset[str], frozenset[str]], str] = {}
+    for name, rule in rules.items():
+        first = before.setdefault(
+            (rule.rule or name, frozenset(rule.queues), frozenset(rule.job_types)), name
+        )
+        if first != name:
+            yield (f"rules.{name}",), f"is about the same as rules.{first}: put both into one"
 
 
 def _kind(path: str, kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
