@@ -150,8 +150,8 @@ async def test_a_key_whose_folding_takes_too_long_stops_no_other(
     settings = DatabaseSettings(dsn=db.dsn, statement_timeout=0.5)
     async with open_database(settings, said.telemetry) as store:
         folding = Folding(database=store, telemetry=said.telemetry, first_wait=0.0)
-        assert await folding.fold_all() == 1
-        assert await folding.fold_all() == 0  # it is not waited for again so soon
+        assert await folding.fold() == 1
+        assert await folding.fold() == 0  # it is not waited for again so soon
     (unfolded,) = said.recorder.of(ALERT_UNFOLDED)
     assert (unfolded["dedupe_key"], unfolded["rows"]) == ("slow", 0)
 

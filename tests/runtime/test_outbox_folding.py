@@ -225,3 +225,19 @@ async def _sent_titles(sql: Connection) -> set[str]:
         "select a.title from wakeful.alert a join wakeful.alert_delivery d using (alert_id) where d.state = 'delivered'"
     )
     return {row["title"] for row in rows}
+
+
+async def test_a_backlog_is_folded_turn_by_turn_without_a_rest_so_that_people_hear_meanwhile(
+    db: ClonedDatabase, sql: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakeful.outbox.folding.BATCH", 2)
+    monkeypatch.setattr("wakeful.outbox.folding.BATCHES", 3)
+    said = heard()
+    await alert(sql, "a", times=61)
+    async with store_of(db, said) as store:
+        assert await fold_events(store, said.telemetry) == 6
+    settings = OutboxSettings(interval=3600.0)
+    async with running_receiver() as receiver:
+        async with dispatching(db, said, webhooks(said, hook=receiver.url), settings=settings):
+            await eventually(lambda: unsent(sql), until=lambda left: left == 0, timeout=30)
+    await counts_add_up(sql)

@@ -143,11 +143,13 @@ class _Turns:
     async def take(self) -> bool:
         """Do what there is to do now; False where there was nothing."""
         sight = await self._look()
-        folded = sight.unfolded and await self._attempted("fold", self.folding.fold_all) > 0
+        folded = sight.unfolded and await self._attempted("fold", self.folding.fold) > 0
         made = (folded or sight.looking) and await self._attempted("compose", self.composing.compose) > 0
         if folded or made:
             sight = await self._look()
         self.next_in = math.inf if sight.next_in is None else sight.next_in
+        if folded and sight.unfolded:
+            self.next_in = 0.0  # a backlog, of which a turn's worth is done
         leased = 0
         for post in self.posts:
             if post.room and post.sink.name in sight.due:

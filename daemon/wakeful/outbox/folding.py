@@ -1,4 +1,4 @@
-"""Turns what happened into alerts: the events of the outbox are folded until none is left that can be.
+"""Turns what happened into alerts: the events of the outbox are folded, turn by turn, until none is left that can be.
 
 Invariant: the occurrences of all alerts add up to the events, under any number of dispatchers and crashes. A key that
 somebody else holds stops no other key: it is left out for the rest of the pass (I2, I21). Nor does one that can't be
@@ -19,14 +19,15 @@ from wakeful.telemetry.bus import Telemetry
 from wakeful.telemetry.events import ALERT_FOLDED, ALERT_OPENED, ALERT_UNFOLDED
 
 BATCH: Final = 500
+BATCHES: Final = 20  # of one turn: after a second or so people hear of what is folded, and a stop is seen
 LEFT_ALONE_SECONDS: Final = 600.0
 _MOST_LEFT_ALONE: Final = 1000
 _TIMED_OUT: Final = "[57014]"
 
 
 async def fold_events(database: Database, telemetry: Telemetry, *, first_wait: float = 0.0) -> int:
-    """Fold all events that can be; gives how many. Raises StoreUnavailable in an outage."""
-    return await Folding(database=database, telemetry=telemetry, first_wait=first_wait).fold_all()
+    """Fold the events that can be, a turn's worth; gives how many. Raises StoreUnavailable in an outage."""
+    return await Folding(database=database, telemetry=telemetry, first_wait=first_wait).fold()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,20 +39,21 @@ class Folding:
     first_wait: float
     alone: dict[str, float] = field(default_factory=dict)
 
-    async def fold_all(self) -> int:
-        """Fold all events that can be; gives how many. Raises StoreUnavailable in an outage."""
+    async def fold(self) -> int:
+        """Fold the events that can be, a turn's worth; gives how many. Raises StoreUnavailable in an outage."""
         held = self._left_alone()
         folded = 0
-        while True:
+        for _ in range(BATCHES):
             done = await self._fold_some(held)
             held.extend(done.held)
             folded += done.rows
             if not done.rows and not done.held:
-                return folded
+                break
+        return folded
 
     async def _fold_some(self, held: list[str]) -> Folded:
         try:
-            return await self._fold(held)
+            return await self._fold_batch(held)
         except StoreBusy:
             return await self._fold_one_by_one(held)
         except StoreUnavailable:
@@ -59,7 +61,7 @@ class Folding:
         except Exception:  # noqa: BLE001 -- which key it was, and so what is told, is found one by one
             return await self._fold_one_by_one(held)
 
-    async def _fold(self, held: list[str], only: tuple[str, ...] | None = None) -> Folded:
+    async def _fold_batch(self, held: list[str], only: tuple[str, ...] | None = None) -> Folded:
         """Fold one batch, of all keys but those in `held`, or of some."""
         done = await outbox.fold(
             self.database, limit=BATCH, first_wait=self.first_wait, leave_out=held, only=only
@@ -73,7 +75,7 @@ class Folding:
         rows = 0
         for key in await outbox.find_unfolded_keys(self.database, limit=BATCH, leave_out=held):
             try:
-                done = await self._fold(held, only=(key,))
+                done = await self._fold_batch(held, only=(key,))
             except StoreBusy as error:
                 busy.append(key)
                 if str(error).endswith(_TIMED_OUT):  # each pass would wait as long for it again
