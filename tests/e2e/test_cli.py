@@ -260,7 +260,11 @@ async def test_queues_are_listed_paused_and_resumed(db: ClonedDatabase, sql: Con
     await factories.job_in(sql, "RUNNING")
 
     paused = await wakeful("queues", "pause", "mail", "--reason", "provider down", db=db)
-    assert (paused.code, paused.out) == (0, "mail: paused\n")
+    assert (paused.code, paused.out, paused.err) == (0, "mail: paused\n", "")
+    mistyped = await wakeful("queues", "pause", "mial", db=db)
+    assert (mistyped.code, mistyped.out) == (0, "mial: paused\n")
+    assert "no job has been in a queue of this name lately" in mistyped.err
+    await sql.execute("delete from wakeful.queue where name = 'mial'")
     assert (await wakeful("queues", "pause", "mail", "--json", db=db)).document() == {
         "queue": "mail",
         "changed": False,

@@ -161,6 +161,11 @@ async def has_jobs_elsewhere(database: Database, queue: str) -> bool:
     return bool(await database.fetchval("has_jobs_elsewhere", queue))
 
 
+async def has_met_queue(database: Database, queue: str) -> bool:
+    """Has a job been in this queue lately?"""
+    return bool(await database.fetchval("has_met_queue", queue))
+
+
 async def pause_queue(database: Database, queue: str, reason: str | None) -> bool:
     """Claim nothing more from it; False where it was paused already. Raises OptionRefused."""
     return bool(await database.fetchval("pause_queue", queue, reason))

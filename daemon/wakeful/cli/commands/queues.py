@@ -11,7 +11,7 @@ from typing import Final
 from wakeful.cli import exits
 from wakeful.cli.database import with_database
 from wakeful.cli.options import Commands, add_command, add_group
-from wakeful.cli.terminal import age, show, table, to_json, visible
+from wakeful.cli.terminal import age, say, show, table, to_json, visible
 from wakeful.store import reads
 from wakeful.store.database import Database
 from wakeful.store.reads import QueueState
@@ -61,6 +61,8 @@ def run_pause(arguments: argparse.Namespace) -> int:
     async def pause(database: Database) -> int:
         changed = await reads.pause_queue(database, arguments.queue, arguments.reason)
         _report(arguments, "paused" if changed else "was paused already", changed=changed)
+        if not await reads.has_met_queue(database, arguments.queue):
+            say("no job has been in a queue of this name lately; `wakeful queues list` has the names")
         return exits.OK
 
     return with_database(arguments, pause)
