@@ -237,7 +237,9 @@ async def test_a_backlog_is_folded_turn_by_turn_without_a_rest_so_that_people_he
     async with store_of(db, said) as store:
         assert await fold_events(store, said.telemetry) == 6
     settings = OutboxSettings(interval=3600.0)
-    async with running_receiver() as receiver:
-        async with dispatching(db, said, webhooks(said, hook=receiver.url), settings=settings):
-            await eventually(lambda: unsent(sql), until=lambda left: left == 0, timeout=30)
+    async with (
+        running_receiver() as receiver,
+        dispatching(db, said, webhooks(said, hook=receiver.url), settings=settings),
+    ):
+        await eventually(lambda: unsent(sql), until=lambda left: left == 0, timeout=30)
     await counts_add_up(sql)
