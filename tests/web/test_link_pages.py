@@ -145,6 +145,22 @@ async def test_no_secret_is_on_a_page(
         assert len(answer.text) < 12_000
 
 
+async def test_of_a_secret_that_the_end_of_a_title_cut_in_two_nothing_is_left(
+    sql: Connection, database: Database, said: Heard, pages: Linked
+) -> None:
+    await sql.execute(
+        """insert into wakeful.alert_outbox (kind, dedupe_key, title, severity, body)
+           values ('k', 'k', repeat('x', 490) || left($1, 10), 'error', '{}')""",
+        SECRET,
+    )
+    await composed(database, said, "hook")
+
+    answer = await pages.get(path_to("alert", 1))
+
+    assert "xxx***" in answer.text
+    assert SECRET[:10] not in answer.text
+
+
 class Tags(HTMLParser):
     """What a page is made of."""
 

@@ -24,7 +24,6 @@ DIGEST: Final = "alert.digest"
 UNREADABLE: Final = {"unreadable": "the details of this alert are nested too deeply to be sent"}
 DIGEST_ENTRIES: Final = 20
 _LINE_BYTES: Final = 500
-_STORED_CHARACTERS: Final = 500  # the least that `depart()` leaves of a text
 
 Entry = dict[str, Any]
 
@@ -106,7 +105,7 @@ class Composer:
             "alert_id": looked.alert_id,
             "kind": looked.kind,
             "severity": severity,
-            "title": self._hidden(looked.title),
+            "title": self.redactor.stored(looked.title),
             "subject": None if looked.subject is None else self.redactor.text(looked.subject),
             "job_type": looked.job_type,
             "occurrences": looked.occurrences,
@@ -114,14 +113,10 @@ class Composer:
             "last_seen": looked.last_seen.isoformat(),
         }
 
-    def _hidden(self, text: str) -> str:
-        """Without secrets. What is as long as `depart()` leaves of a text was cut there, perhaps within one."""
-        return self.redactor.cut(text) if len(text) >= _STORED_CHARACTERS else self.redactor.text(text)
-
     def _first_line(self, text: object) -> str | None:
         if not isinstance(text, str) or not text.strip():
             return None
-        return clean(self._hidden(text).strip().splitlines()[0], _LINE_BYTES)
+        return clean(self.redactor.stored(text).strip().splitlines()[0], _LINE_BYTES)
 
     def _samples(self, text: str) -> list[dict[str, object]]:
         """The latest occurrences; texts are cut only here, when their secrets are hidden."""
@@ -132,7 +127,7 @@ class Composer:
         return [
             {
                 "job_id": one.get("job_id"),
-                "subject": None if one.get("subject") is None else self._hidden(str(one["subject"])),
+                "subject": None if one.get("subject") is None else self.redactor.stored(str(one["subject"])),
                 "error": self._first_line(one.get("error")),
             }
             for one in (found if isinstance(found, list) else [])
@@ -142,7 +137,7 @@ class Composer:
     def _details(self, value: object) -> object:
         shown = self.redactor.value(value)
         if isinstance(value, dict) and isinstance(shown, dict) and isinstance(value.get("last_error"), str):
-            shown["last_error"] = self._hidden(value["last_error"])
+            shown["last_error"] = self.redactor.stored(value["last_error"])
         return shown
 
     def _decoded(self, text: str) -> object:

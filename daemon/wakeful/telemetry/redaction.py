@@ -13,6 +13,7 @@ from typing import Final
 from wakeful.core.text import CUT_MARK
 
 HIDDEN: Final = "***"
+STORED_CHARACTERS: Final = 500  # the least that `depart()` leaves of a text
 SHORTEST_SECRET: Final = 4  # a shorter one would hide half of every line
 
 _IN_URL: Final = re.compile(r"(?<=://)([^\s:/@?#'\"]*):[^\s@/?#'\"]+@")
@@ -77,6 +78,10 @@ class Redactor:
     def shortened(self, text: str) -> str:
         """Give a text that may have been cut, as a mark in it says then, without secrets and what is left of one."""
         return self.cut(text) if CUT_MARK in text else self.text(text)
+
+    def stored(self, text: str) -> str:
+        """Give a text of the database without secrets; one as long as is left of any was cut there, perhaps in one."""
+        return self.cut(text) if len(text) >= STORED_CHARACTERS else self.text(text)
 
     def cut(self, text: str) -> str:
         """Give a text of which an end is missing without its secrets, and without what is left of one that was cut.

@@ -8,7 +8,7 @@ is for, once. Never is more than `AT_ONCE` statements under way, and none where 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 from uuid import UUID
@@ -165,7 +165,16 @@ class LinkPages:
     def _shown(self, row: PageRow) -> PageRow:
         """Give a row without secrets; its JSON is read first, since what is hidden in its text could break it."""
         read = {name: jsontext.loads(row[name]) for name in _JSON if name in row}
-        return {name: self._redactor.value(value) for name, value in {**row, **read}.items()}
+        return {name: self._hidden(value) for name, value in {**row, **read}.items()}
+
+    def _hidden(self, value: object) -> object:
+        if isinstance(value, str):
+            return self._redactor.stored(value)
+        if isinstance(value, list):
+            return [self._hidden(one) for one in value]
+        if isinstance(value, Mapping):
+            return {name: self._hidden(one) for name, one in value.items()}
+        return value
 
 
 def _path(purpose: Purpose) -> str:
