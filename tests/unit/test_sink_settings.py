@@ -25,7 +25,7 @@ def variables(**settings: str) -> dict[str, str]:
     "settings",
     [
         {"kind": "log"},
-        {"kind": "webhook", "url": HOOK, "key": "whsec_abc", "addresses": "public"},
+        {"kind": "webhook", "url": HOOK, "key": f"whsec_{'Z2Vo' * 8} {'Z2Vo' * 8}", "addresses": "public"},
         {"kind": "teams", "url": HOOK},
         {"kind": "slack", "url": HOOK},
         {"kind": "discord", "url": HOOK},
@@ -49,6 +49,8 @@ def test_a_sink_that_has_what_it_needs(settings: dict[str, str]) -> None:
         ({"kind": "log", "url": HOOK}, "url", "has no url"),
         ({"kind": "pagerduty"}, "key", "needs the key"),
         ({"kind": "discord", "url": HOOK, "key": "geheim"}, "key", "has no key"),
+        ({"kind": "webhook", "url": HOOK, "key": "whsec_geheim!"}, "key", "can sign nothing"),
+        ({"kind": "webhook", "url": HOOK, "key": f"whsec_{'Z2Vo' * 8} Z2Vo"}, "key", "can sign nothing"),
         ({"kind": "teams", "url": HOOK, "recipients": "a@b"}, "recipients", "sends no letters"),
         (MAIL | {"url": HOOK}, "url", "must be a mail server"),
         (MAIL | {"sender": ""}, "sender", "needs a sender"),
@@ -72,17 +74,33 @@ def test_a_sink_that_can_not_work_is_a_mistake(settings: dict[str, str], where: 
 
 @pytest.mark.case("F79")
 def test_keys_and_urls_are_hidden_and_not_shown() -> None:
-    signing = "whsec_Z2VoZWltZ2VoZWltZ2VoZWlt whsec_YW5kZXJlc2dlaGVpbW5pcw"
+    signing = "whsec_Z2VoZWltZ2VoZWltZ2VoZWlt whsec_YW5kZXJlc2dlaGVpbW5pc3Vu"
     environ = variables(kind="webhook", url=HOOK, key=signing) | {
         "WAKEFUL__HEARTBEAT__URL": "https://hc.example.com/ping/geheim-geheim"
     }
     found = load(environ=environ)
 
     hidden = hidden_in(found.settings)
-    assert {"Z2VoZWltZ2VoZWltZ2VoZWlt", "whsec_YW5kZXJlc2dlaGVpbW5pcw", "/ping/geheim-geheim"} <= hidden
+    assert {"Z2VoZWltZ2VoZWltZ2VoZWlt", "whsec_YW5kZXJlc2dlaGVpbW5pc3Vu", "/ping/geheim-geheim"} <= hidden
     assert "" not in hidden
     texts = [row.value for row in effective(found.settings, found.origins)] + [repr(found.settings)]
     assert [text for text in texts if "geheim" in text or "Z2Vo" in text or "YW5k" in text] == []
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("https://a.example/workflows/x/invoke?api-version=1&sp=%2Ft&sig=AbCdEf%2F1234567890abcdefghij", 2),
+        ("https://discord.com/api/webhooks/1234567890/AbCdEf-1234567890abcdefghijklmnop", 1),
+    ],
+)
+def test_the_key_in_an_address_is_hidden_by_itself_and_short_words_are_not(url: str, words: int) -> None:
+    alone = {one for one in hidden_values(url) if "://" not in one and one.count("/") < 2}
+    assert {one for one in alone if one.startswith("AbCdEf")} >= {
+        url.rpartition("=" if "sig" in url else "/")[2]
+    }
+    assert len([one for one in alone if one.startswith("AbCdEf")]) == words
+    assert alone & {"invoke", "workflows", "webhooks", "1", "1234567890"} == set()
 
 
 def test_of_a_key_nothing_is_shown() -> None:

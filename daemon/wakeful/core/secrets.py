@@ -155,5 +155,8 @@ def _keys_in(url: str) -> Iterator[str]:
     if len(tail) >= SHORTEST_PATH:
         yield tail
         yield unquote(tail)
+    if parts.scheme in HOST_SCHEMES:  # the signature of a webhook, or its token, may be told by itself
+        words = (*parts.path.split("/"), *(value for _, value in parse_qsl(parts.query)))
+        yield from (form for word in words if len(word) >= SHORTEST_OF_SEVERAL for form in _spellings(word))
     if parts.password:
         yield from _spellings(parts.password)
