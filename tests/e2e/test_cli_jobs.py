@@ -323,6 +323,24 @@ async def test_a_reader_that_goes_away_is_no_failure(
     assert (tmp_path / "err").read_text() == ""
 
 
+@pytest.mark.parametrize("rows", [1, 3000])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+async def test_an_output_that_is_full_is_said_in_a_line(
+    rows: int, db: ClonedDatabase, sql: Connection
+) -> None:
+    await sql.execute(
+        "select wakeful.enqueue('COLLECT', subject => n::text) from generate_series(1, $1::int) n", rows
+    )
+    command = f"{shlex.join(PROGRAM)} jobs list --limit 3000 > /dev/full"
+    ended = await anyio.run_process(
+        ["bash", "-c", command], check=False, env=environment(db), stderr=subprocess.PIPE
+    )
+
+    assert ended.returncode == 1
+    said = "wakeful: the result can't be written to standard output: No space left on device\n"
+    assert ended.stderr.decode() == said
+
+
 async def _progress(
     sql: Connection, job_id: uuid.UUID, *steps: tuple[str, str, float | None, str | None]
 ) -> None:

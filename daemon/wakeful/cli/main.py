@@ -11,7 +11,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final
 
 from wakeful.aio.shutdown import release_signals
@@ -31,7 +30,7 @@ from wakeful.cli.commands import (
 )
 from wakeful.cli.exits import CommandFailed
 from wakeful.cli.options import Parser, add_shared_options
-from wakeful.cli.terminal import block, say, visible
+from wakeful.cli.terminal import block, finish, forget, say, visible
 from wakeful.errors import ConfigError, OptionRefused, SchemaMismatch, StoreUnavailable, WakefulError
 from wakeful.telemetry.redaction import Redactor
 
@@ -62,11 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.run not in HOLDING:
             release_signals()
         code: int = arguments.run(arguments)
-        with suppress(AttributeError, ValueError):  # a handler may have taken or closed it
-            sys.stdout.flush()
+        finish()
     except BrokenPipeError:
-        # Nobody reads any more. What the interpreter would still flush at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget()  # nobody reads any more
         return exits.OK
     except KeyboardInterrupt:
         return exits.INTERRUPTED

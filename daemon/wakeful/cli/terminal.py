@@ -6,13 +6,16 @@ escape. In JSON the same characters are escaped inside of strings, so that a pro
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Final
 
+from wakeful.cli.exits import CommandFailed
 from wakeful.core import jsontext
 
 # C0 and C1 controls, line and paragraph separators, marks that reorder a line (bidi), BOM, lone surrogates.
@@ -72,8 +75,31 @@ def stored_moment(at: object) -> str:
 
 
 def show(text: object) -> None:
-    """Write a result to standard output."""
-    sys.stdout.write(f"{text}\n")
+    """Write a result to standard output. Raises CommandFailed where it can't be, BrokenPipeError where nobody reads."""
+    with _written():
+        sys.stdout.write(f"{text}\n")
+
+
+def finish() -> None:
+    """Let everything that was shown be written. Raises what `show` raises."""
+    with _written(), suppress(AttributeError, ValueError):  # a handler may have taken or closed it
+        sys.stdout.flush()
+
+
+def forget() -> None:
+    """Let what the interpreter would still write at its end go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        forget()
+        raise CommandFailed(f"the result can't be written to standard output: {error.strerror}") from None
 
 
 def say(text: str) -> None:
