@@ -259,6 +259,29 @@ async def test_a_sink_that_takes_nothing_is_told_to_the_others_only_and_adds_not
     assert all("have failed" not in title for title in await titles(sql))
 
 
+async def test_a_sink_whose_messages_were_given_up_is_not_well_until_it_takes_one(
+    store: Database, said: Heard, sql: Connection, owner: Owner
+) -> None:
+    await alert(sql, "a")
+    await composed(store, said, "hook")
+    await sql.execute("update wakeful.alert_delivery set attempts = 20, last_answer = '503'")
+    await pass_time(sql, 10 * MINUTE)
+    await evaluate(store)
+    (title,) = [one for one in await titles(sql) if "hook" in one]
+    await sql.execute("update wakeful.alert_delivery set state = 'failed', next_try_at = now()")
+    for _ in range(3):
+        await pass_time(sql, 5 * MINUTE)
+        await evaluate(store)
+    assert [one for one in await titles(sql, "resolved") if "hook" in one] == []
+
+    await alert(sql, "b")
+    await composed(store, said, "hook")
+    await take(sql)
+    await pass_time(sql, 2 * MINUTE)
+    await evaluate(store)
+    assert [one for one in await titles(sql, "resolved") if "hook" in one] != [], title
+
+
 async def test_the_only_sink_is_not_told_of_itself(
     store: Database, said: Heard, sql: Connection, owner: Owner
 ) -> None:

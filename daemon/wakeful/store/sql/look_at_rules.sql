@@ -18,7 +18,10 @@ select
             where a.datname = current_database() and a.backend_xmin is not null and a.pid <> pg_backend_pid()
               and a.xact_start < now() - make_interval(secs => $1::double precision)) then 'long_transaction' end,
         case when not exists (select from wakeful.alert_delivery d where d.state = 'pending' and d.attempts > 0)
-              and not exists (select from wakeful.alert_sink s where s.closed_at is not null) then 'sink_failing' end,
+              and not exists (select from wakeful.alert_sink s where s.closed_at is not null)
+              and not exists (
+                  select from wakeful.alert a where a.kind = 'sink_failing' and a.lasting and a.state <> 'resolved')
+              then 'sink_failing' end,
         case when not exists (select from wakeful.instance i where i.blocked_for is not null) then 'loop_blocked' end,
         case when not exists (select from wakeful.instance i where i.deaf_for is not null) then 'listener_down' end,
         case when not exists (select from wakeful.instance i where i.clock_ahead is not null) then 'clock_skew' end

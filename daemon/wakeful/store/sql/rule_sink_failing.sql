@@ -13,6 +13,17 @@ from (
         where t.sink = d.sink and t.state = 'delivered' and t.delivered_at > now() - make_interval(secs => $1::double precision))
     union all
     select s.sink, s.closed_at, null, s.closed_reason from wakeful.alert_sink s where s.closed_at is not null
+    union all
+    -- That a message was given up meanwhile is no success: it is over when one is taken.
+    select a.subject, (a.body ->> 'since')::timestamptz, null, a.body ->> 'last_answer'
+    from wakeful.alert a
+    where a.kind = 'sink_failing' and a.lasting and a.state <> 'resolved'
+      and exists (
+          select from wakeful.alert_delivery g
+          where g.sink = a.subject and g.state = 'failed' and g.next_try_at >= a.first_seen)
+      and not exists (
+          select from wakeful.alert_delivery t
+          where t.sink = a.subject and t.state = 'delivered' and t.delivered_at >= a.first_seen)
 ) as f
 where f.since < now() - make_interval(secs => $1::double precision)
   and exists (select from wakeful.instance i where i.state in ('live', 'draining') and f.sink = any (i.sinks))
