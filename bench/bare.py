@@ -58,6 +58,9 @@ async def _register(connection: Connection) -> tuple[int, int]:
         YES,
         "{}",
         ["*"],
+        [],
+        [],
+        "",
     )
     return number, incarnation
 

@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -82,7 +83,7 @@ async def test_a_daemon_whose_database_comes_late_waits_says_so_and_begins(own_c
 
         own_cluster.postmaster.start()
         daemon.wait_for("daemon.started", timeout=30)
-        assert (await get(daemon, "/readyz"))[0] == 200
+        await eventually(partial(get, daemon, "/readyz"), until=lambda answer: answer[0] == 200, timeout=20)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -21,7 +21,7 @@ from support.commands import wakeful
 from support.databases import ClonedDatabase, cloned_database
 from support.eventually import eventually
 from support.process import Daemon, entries, running_daemon
-from support.releases import NEXT, Release, next_release
+from support.releases import ANY_PORT, NEXT, Release, next_release
 
 RELEASES: Final = Path(__file__).resolve().parents[1] / "schema" / "fixtures"
 ADDITIVE: Final = """
@@ -148,7 +148,7 @@ async def test_a_daemon_that_is_too_old_says_so_and_one_that_is_too_new_says_wha
     assert "run `wakeful migrate`" in said
 
     await migrated(release, db)
-    too_old = await wakeful("run", db=db)
+    too_old = await wakeful("run", db=db, environ=ANY_PORT)
     assert too_old.code == 78
     assert "run a newer version of Wakeful here" in too_old.out + too_old.err
 

@@ -20,6 +20,7 @@ from support.sources import TOP
 from wakeful.store.versions import versions
 
 NEXT = versions().newest + 1
+ANY_PORT = {"WAKEFUL__HTTP__PORT": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ class Release:
         """Run a command of this release."""
         return subprocess.Popen(
             [*self.around, sys.executable, "-m", "wakeful", *arguments],
-            cwd="/", env=environment(db), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True,
+            cwd="/", env=environment(db, more=ANY_PORT), text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
 
