@@ -265,7 +265,7 @@ async def test_the_flush_ends_in_time_and_what_it_cut_off_is_sent_by_the_next(
             {"hook": SinkSettings(kind="webhook", url=receiver.url, timeout=60)}, said.telemetry
         )
         with anyio.fail_after(30):
-            await flush_outbox(store, sinks, 0.3, telemetry=said.telemetry, settings=BRISK, policy=AT_ONCE)
+            await flush_outbox(store, sinks, 2, telemetry=said.telemetry, settings=BRISK, policy=AT_ONCE)
         assert len(receiver.received) == 1
         await make_due(sql)
         await flush_outbox(store, sinks, 5, telemetry=said.telemetry, settings=BRISK, policy=AT_ONCE)
