@@ -5,13 +5,16 @@ Invariant: no text of a problem holds a URL or a key.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
+from wakeful.core.secrets import SIGNING_PREFIX
 from wakeful.core.settings import HeartbeatSettings, Settings, SinkSettings
 
 MAIL_SCHEMES: Final = ("smtps", "smtp", "smtp+plain")
+SHORTEST_SIGNING_BYTES: Final = 16
 
 _WEB: Final = frozenset({"webhook", "teams", "slack", "discord", "pagerduty"})
 _NEED_URL: Final = frozenset({"webhook", "teams", "slack", "discord", "email", "apprise"})
@@ -59,6 +62,16 @@ def _key(path: str, sink: SinkSettings) -> Iterator[_Problem]:
         yield about, "PagerDuty needs the key of an integration, or key_file that holds it"
     if sink.kind not in _WITH_KEY and given:
         yield about, f'a sink of kind "{sink.kind}" has no key'
+    if sink.kind == "webhook" and sink.key is not None and not all(map(_signs, sink.key.split())):
+        yield about[:1], 'can sign nothing: make one by `echo "whsec_$(openssl rand -base64 32)"`'
+
+
+def _signs(secret: str) -> bool:
+    try:
+        held = base64.b64decode(secret.removeprefix(SIGNING_PREFIX), validate=True)
+    except ValueError:
+        return False
+    return len(held) >= SHORTEST_SIGNING_BYTES
 
 
 def _letters(path: str, sink: SinkSettings) -> Iterator[_Problem]:

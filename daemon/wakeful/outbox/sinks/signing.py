@@ -10,12 +10,10 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from typing import Final
 
+from wakeful.core.secrets import SIGNING_PREFIX
+from wakeful.core.sink_rules import SHORTEST_SIGNING_BYTES
 from wakeful.errors import ConfigError
-
-PREFIX: Final = "whsec_"
-SHORTEST_BYTES: Final = 16
 
 
 def signed_headers(
@@ -39,9 +37,9 @@ def secrets_in(key: str) -> tuple[bytes, ...]:
 
 def _decoded(text: str) -> bytes:
     try:
-        secret = base64.b64decode(text.removeprefix(PREFIX), validate=True)
+        secret = base64.b64decode(text.removeprefix(SIGNING_PREFIX), validate=True)
     except ValueError:
         raise ConfigError(("a signing secret of its key is not in base64",)) from None
-    if len(secret) < SHORTEST_BYTES:
-        raise ConfigError((f"a signing secret of its key has less than {SHORTEST_BYTES} bytes",))
+    if len(secret) < SHORTEST_SIGNING_BYTES:
+        raise ConfigError((f"a signing secret of its key has less than {SHORTEST_SIGNING_BYTES} bytes",))
     return secret
