@@ -33,6 +33,7 @@ def body(message_type: str = "alert.opened", /, **changed: object) -> str:
         "error": ENGLISH,
         "attempts": {"made": 5, "most": 5},
         "advice": None,
+        "payload": None,
         "environment": "production",
         "samples": [{"job_id": f"job {n}", "subject": f"place {n}", "error": ENGLISH} for n in range(1, 4)],
         "links": [

@@ -22,9 +22,10 @@ DAY: Final = 86400.0
 class AlertSettings:
     """When people hear of an alert. `stale`: how old a message may get before it is merged with others of its sink.
 
-    `environment` and `public_url` are shown on cards: which installation it is, and where its page is. `link_key` signs
-    links (several keys with blanks between: the first signs, all are good), which open things for `link_lifetime`, and
-    change something for `action_lifetime`.
+    `environment` and `public_url` are shown on cards: which installation it is, and where its page is; with `payload`,
+    what the latest job was about, too, but for its secret paths. `link_key` signs links (several keys with blanks
+    between: the first signs, all are good), which open things for `link_lifetime`, and change something for
+    `action_lifetime`.
     """
 
     first_wait: float = 10.0
@@ -32,6 +33,7 @@ class AlertSettings:
     repeats: float = 4 * HOUR
     stale: float = HOUR
     environment: str | None = None
+    payload: bool = False
     public_url: str | None = None
     link_key: str | None = field(default=None, repr=False)
     link_key_file: str | None = None

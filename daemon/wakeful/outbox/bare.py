@@ -22,7 +22,17 @@ _NAME_BYTES: Final = 200
 _KEY_BYTES: Final = 1000
 _EMPTY: Final[Mapping[str, object]] = {
     **dict.fromkeys(
-        ("job_id", "fingerprint", "subject", "error", "attempts", "advice", "environment", "resolved_reason")
+        (
+            "job_id",
+            "fingerprint",
+            "subject",
+            "error",
+            "attempts",
+            "advice",
+            "payload",
+            "environment",
+            "resolved_reason",
+        )
     ),
     "samples": [],
     "links": [],

@@ -256,7 +256,8 @@ class _Turn:
 
     async def messages(self, making: Making) -> list[Message]:
         """Write what was decided."""
-        stories = await making.read_stories(sorted({one.alert_id for one, _, _ in self.said}))
+        said = sorted({one.alert_id for one, _, _ in self.said})
+        stories = await making.read_stories(said, payloads=self.composer.settings.payload)
         cards: list[Message] = []
         for one, sink, what in self.said:
             try:

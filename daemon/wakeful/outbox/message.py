@@ -1,7 +1,8 @@
 """What is sent: one JSON object a message, written once and never again; sinks make of it what their receivers read.
 
 Invariant: any alert gives a message: text that can't be carried is replaced, secrets are hidden, nothing raises, and no
-value of a payload is in it. A digest names a bounded number of alerts, and how many more there are.
+value of a payload is in it unless `alerts.payload` asks for it. A digest names a bounded number of alerts, and how many
+more there are.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Composer:
                 "advice": known.get("advice") if looked.lasting else None,
                 "environment": self.settings.environment,
                 "samples": self._samples(story.samples_text),
+                "payload": self._payload(story.payload_text),
                 "links": links_of(kind, looked, self.settings),
                 "resolved_reason": None
                 if looked.resolved_reason is None
@@ -92,6 +94,7 @@ class Composer:
             "attempts": None,
             "environment": self.settings.environment,
             "samples": [],
+            "payload": None,
             "links": links_of_digest(shown, self.settings, now),
             "resolved_reason": None,
             "more": len(ordered) - len(shown) + more,
@@ -117,6 +120,9 @@ class Composer:
         if not isinstance(text, str) or not text.strip():
             return None
         return clean(self.redactor.stored(text).strip().splitlines()[0], _LINE_BYTES)
+
+    def _payload(self, text: str | None) -> str | None:
+        return None if text is None else clean(self.redactor.stored(text), _LINE_BYTES)
 
     def _samples(self, text: str) -> list[dict[str, object]]:
         """The latest occurrences; texts are cut only here, when their secrets are hidden."""

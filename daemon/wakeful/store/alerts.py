@@ -80,10 +80,14 @@ class SinkState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """What a message says beside the alert itself: its details and latest occurrences, both JSON text."""
+    """What a message says beside the alert itself: its details and latest occurrences, both JSON text.
+
+    `payload_text`: the beginning of the latest job's payload as JSON, secret paths hidden; None where it is not shown.
+    """
 
     body_text: str
     samples_text: str
+    payload_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,11 +163,15 @@ class Making:
             for row in rows
         }
 
-    async def read_stories(self, alerts: Sequence[int]) -> dict[int, Story]:
-        """Details and latest occurrences of alerts."""
-        rows = await self._transaction.fetch("read_samples", alerts, SAMPLES) if alerts else []
+    async def read_stories(self, alerts: Sequence[int], *, payloads: bool) -> dict[int, Story]:
+        """Details and latest occurrences of alerts, with or without what the latest jobs were about."""
+        rows = await self._transaction.fetch("read_samples", alerts, SAMPLES, payloads) if alerts else []
         return {
-            row["alert_id"]: Story(body_text=row["body_text"], samples_text=row["samples_text"])
+            row["alert_id"]: Story(
+                body_text=row["body_text"],
+                samples_text=row["samples_text"],
+                payload_text=row["payload_text"],
+            )
             for row in rows
         }
 

@@ -3,7 +3,7 @@
 Invariant: whatever stands in the document, reading gives values that can be shown: one line a text, without control
 characters, marks that turn the direction of what follows, or lone surrogates, none longer than `LONGEST_TEXT`, and
 empty where nobody would see anything.
-Values of a payload stand in `details`, which is not read here. Only a document that is no message is a ValueError.
+What an event brings stands in `details`, which is not read here. Only a document that is no message is a ValueError.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class Notice:
     error: str
     attempts: str
     advice: str
+    payload: str
     environment: str
     resolved_reason: str
     state: str
@@ -158,6 +159,7 @@ def _notice(data: Mapping[str, object], *, deep: bool) -> Notice:
         error=_last_line(data.get("error")),
         attempts=_attempts(data.get("attempts")),
         advice=line(data.get("advice")),
+        payload=line(data.get("payload")),
         environment=line(data.get("environment")),
         resolved_reason=line(data.get("resolved_reason")),
         state=line(data.get("state")),

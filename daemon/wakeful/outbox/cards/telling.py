@@ -95,6 +95,7 @@ def facts(message: Message, room: Room) -> tuple[Fact, ...]:
         ("Subject", notice.subject),
         ("Job type", notice.job_type),
         ("Job", notice.job_id),
+        ("Payload", "" if is_resolved(message) else notice.payload),
     )
     return _known(known, room)
 
