@@ -2030,7 +2030,7 @@ begin
         when num_nonnulls(mute.kind, mute.job_type, mute.queue, mute.subject) = 0 then
             row ('WK023', 'a mute names nothing, which would be everything', 'Name a kind, job type, queue or subject.')::wakeful.fault
         when mute.until is null or mute.until <= now() or mute.until > now() + interval '10 years' then
-            row ('WK024', 'a mute ends in the past, or not within ten years', 'Give a time in the future.')::wakeful.fault
+            row ('WK024', 'a mute ends in the past, or not within ten years', 'Give a time within the next ten years.')::wakeful.fault
         else coalesce(
             wakeful.name_fault('reason', coalesce(mute.reason, ''), 1000), wakeful.name_fault('kind', mute.kind, 100),
             wakeful.name_fault('job_type', mute.job_type, 200), wakeful.name_fault('queue', mute.queue, 200),
