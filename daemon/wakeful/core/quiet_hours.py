@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _SPAN: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 
@@ -46,13 +47,10 @@ def quiet_hours(text: str, zone: str) -> QuietHours:
     begin, end = time(int(match[1]), int(match[2])), time(int(match[3]), int(match[4]))
     try:
         return QuietHours(begin=begin, end=end, zone=_zone(zone))
-    except (KeyError, ValueError, OSError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(f'{zone!r} is not a time zone known here, such as "Europe/Berlin"') from None
 
 
 def _zone(name: str) -> tzinfo:
-    if name == "UTC":
-        return UTC  # There may be no data on zones where we run; of this one none is needed.
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 -- with what it loads near a megabyte, which few daemons need
-
-    return ZoneInfo(name)
+    # There may be no data on zones where we run; of this one none is needed.
+    return UTC if name == "UTC" else ZoneInfo(name)
