@@ -12,7 +12,7 @@ import pytest
 from support.databases import ClonedDatabase, Connection
 from support.eventually import eventually
 from support.fleets import LEASE, REAP, STALL, WATCH, enqueue, reached, row_of, running_fleet
-from support.forms import some, times
+from support.forms import LONG, some, times
 from support.ledger import at_of
 
 WAYS = ("killed", "killed in its drain", "killed while it hands back")
@@ -46,6 +46,7 @@ async def test_its_jobs_run_elsewhere_within_their_lease_and_a_look(
 
 
 @pytest.mark.case("F20")
+@pytest.mark.timeout(3000 if LONG else 120)
 async def test_a_daemon_killed_again_and_again_at_any_moment_loses_no_job(
     db: ClonedDatabase, sql: Connection, tmp_path: Path
 ) -> None:
